@@ -8,6 +8,7 @@ import os
 import signal
 import sys
 from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -17,6 +18,7 @@ import pytest
 
 from graphmem import Memory, Settings
 from graphmem.graph.graph import Graph
+from graphmem.ids import to_millis
 from graphmem.search.embedding import Embedder, MiniLM
 from tests.faults.attack import LONG
 from tests.neo4j.jars import Neo4jUnavailable
@@ -117,6 +119,9 @@ def _clean_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("COLUMNS", raising=False)
 
 
+NOW = datetime(2026, 6, 1, tzinfo=UTC)
+
+
 class Clock:
     """The clock of every memory: it runs until a test sets it."""
 
@@ -133,6 +138,13 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
         return running(graph) if clock.now is None else clock.now
 
     monkeypatch.setattr(Graph, "now", now)
+    return clock
+
+
+@pytest.fixture
+def still(clock: Clock) -> Clock:
+    """The clock, which stands at ``NOW`` until a test moves it."""
+    clock.now = to_millis(NOW)
     return clock
 
 

@@ -23,9 +23,8 @@ from graphmem.models.levels import Entry
 from graphmem.models.policies import Policy
 from graphmem.models.reports import LearnReport
 from graphmem.store.queries import adhoc
-from tests.conftest import Clock
+from tests.conftest import NOW, Clock
 
-NOW = datetime(2026, 6, 1, tzinfo=UTC)  # what the clock says where it stands still
 START = datetime(2026, 1, 1, tzinfo=UTC)
 BOOKKEEPING = ("Stream", "Event", "Cursor", "Claim", "Namespace", "Lock")
 """What tells in how many calls something was learned, and what was done since."""

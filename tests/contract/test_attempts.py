@@ -140,8 +140,7 @@ class TestBlock:
 class TestWithoutOutcome:
     """It is recorded as abandoned, and counts nowhere."""
 
-    def test_nothing_else_sees_it(self, memory: Memory, clock: Clock) -> None:
-        clock.now = 1_780_000_000_000
+    def test_nothing_else_sees_it(self, memory: Memory, still: Clock) -> None:
         memory.learn(TASK, WAY, success=True, ended_at=datetime(2026, 1, 1, tzinfo=UTC))
         before, stats = dump(memory), memory.stats()
         with memory.attempt(TASK, agent="ada", task_type="refund") as attempt:
@@ -155,8 +154,8 @@ class TestWithoutOutcome:
                 "task_type": "refund",
                 "strategies": [WAY],
                 "error": None,
-                "started_at": clock.now,
-                "ended_at": clock.now,
+                "started_at": still.now,
+                "ended_at": still.now,
                 "step_count": 1,
             }
         ]

@@ -24,9 +24,8 @@ from graphmem.models.episodes import MistakeCard
 from graphmem.store.port import Row
 from graphmem.store.queries import procedure
 from graphmem.upkeep import erasing
-from tests.conftest import Clock, Opener
+from tests.conftest import NOW, Clock, Opener
 from tests.contract.teaching import (
-    NOW,
     Interruption,
     attempts,
     checked,
@@ -87,8 +86,7 @@ def history(agent: str, first: int = 0, mark: str = "") -> list[Episode]:
 
 
 class TestShares:
-    def test_erasing_an_agent_leaves_what_others_taught(self, memory: Memory, clock: Clock) -> None:
-        clock.now = to_millis(NOW)
+    def test_erasing_an_agent_leaves_what_others_taught(self, memory: Memory, still: Clock) -> None:
         for pair in zip(history("anna"), history("ben", 3), strict=True):  # interleaved
             memory.learn_many(pair)
         memory.policies.update({"at": 1}, "go", 1.0, terminal=True, agent="ben")
@@ -112,9 +110,8 @@ class TestShares:
         one, two = (memory.upkeep.erase(row.id) for row in memory.episodes())
         assert one.policies == two.policies == one.removed.count("Policy") == 1
 
-    def test_erasing_a_user_takes_the_episodes_along(self, memory: Memory, clock: Clock) -> None:
+    def test_erasing_a_user_takes_the_episodes_along(self, memory: Memory, still: Clock) -> None:
         """Of all agents, with their exact share, and the attempts without an outcome."""
-        clock.now = to_millis(NOW)
         others, own = history("anna"), [*history("ben"), *history("anna", 6)]
         memory.learn_many(others)
         memory.learn_many(one.model_copy(update={"user": "zoe"}) for one in own)
@@ -256,8 +253,7 @@ class TestForgetting:
             ]
         return ids
 
-    def test_both_conditions_or_any_of_them(self, memory: Memory, clock: Clock) -> None:
-        clock.now = to_millis(NOW)
+    def test_both_conditions_or_any_of_them(self, memory: Memory, still: Clock) -> None:
         ids = self.old(memory)
         cases: list[tuple[dict[str, object], set[str]]] = [
             ({"older_than": 90}, {"old good", "old bad"}),
@@ -282,9 +278,8 @@ class TestForgetting:
         ("keep", "beyond", "left"), [("10 episodes", 6, 10), ("90 days", 8, 9)]
     )
     def test_it_forgets_by_itself_where_a_setting_says_so(
-        self, opened: Opener, clock: Clock, keep: str, beyond: int, left: int
+        self, opened: Opener, still: Clock, keep: str, beyond: int, left: int
     ) -> None:
-        clock.now = to_millis(NOW)
         with opened() as memory:
             self.old(memory)
         with opened(memory.namespace, keep=keep) as memory:
@@ -298,8 +293,7 @@ class TestForgetting:
             assert sum(event.value or 0 for event in told) == 17 - left
             checked(memory)
 
-    def test_confidence_is_that_of_agent_and_type(self, memory: Memory, clock: Clock) -> None:
-        clock.now = to_millis(NOW)
+    def test_confidence_is_that_of_agent_and_type(self, memory: Memory, still: Clock) -> None:
         hers = attempts(memory, "plan", 0, 4, agent="anna", task_type="x")
         attempts(memory, "plan", 4, agent="ben", task_type="x")
         attempts(memory, "plan", 4, agent="anna", task_type="y")
@@ -319,12 +313,11 @@ class TestForgetting:
     def test_a_dry_run_is_equal_to_the_real_one_and_changes_nothing(
         self,
         memory: Memory,
-        clock: Clock,
+        still: Clock,
         monkeypatch: pytest.MonkeyPatch,
         older_than: float | None,
         below: float | None,
     ) -> None:
-        clock.now = to_millis(NOW)
         memory.learn_many([*history("anna"), *history("ben", 3)])
         self.old(memory)
         before = dump(memory)

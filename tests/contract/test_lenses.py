@@ -10,20 +10,16 @@ import pytest
 
 from graphmem import Memory
 from graphmem.errors import NotFoundError, ScopeError, ValidationError
+from graphmem.ids import to_millis
 from graphmem.levels import Levels
 from graphmem.models.levels import LevelEdge, MemoryMap, Tags
 from graphmem.text.tokens import count_tokens
-from tests.conftest import Clock
+from tests.conftest import NOW, Clock
 
 SENSORY, WORKING = "agent:ada:sensory", "agent:ada:working"
 SHARED = "task:deploy:shared"
-START = 1_780_000_000_000
-
-
-@pytest.fixture(autouse=True)
-def _no_time_passes(clock: Clock) -> None:
-    """What is in a sensory level is there for a minute, and machines may be slow."""
-    clock.now = START
+START = to_millis(NOW)
+pytestmark = pytest.mark.usefixtures("still")  # sensory levels hold for a minute what is there
 
 
 @pytest.fixture

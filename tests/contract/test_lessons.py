@@ -11,11 +11,9 @@ import pytest
 
 from graphmem import Episode, Memory, Step
 from graphmem.errors import NotFoundError, ValidationError
-from graphmem.ids import to_millis
 from graphmem.models.lessons import Alternative
 from tests.conftest import Clock, Opener
 from tests.contract.teaching import (
-    NOW,
     SHOWN_AS_FOUND,
     answers,
     attempts,
@@ -292,10 +290,9 @@ class TestAlternatives:
 @hypothesis.settings(max_examples=16, phases=SHOWN_AS_FOUND)
 @hypothesis.given(data=st.data())
 def test_order_and_batches_make_no_difference(
-    data: st.DataObject, opened: Opener, clock: Clock
+    data: st.DataObject, opened: Opener, still: Clock
 ) -> None:
     """Nor does the engine: the reference is learned one by one on the embedded one."""
-    clock.now = to_millis(NOW)
     history: list[Episode] = data.draw(histories())
     memory = opened(f"test-{uuid4().hex}")
     memory.learn_many(data.draw(st.permutations(history)), batch_size=data.draw(st.integers(1, 12)))
@@ -311,11 +308,10 @@ def test_order_and_batches_make_no_difference(
 @hypothesis.settings(max_examples=14, phases=SHOWN_AS_FOUND)
 @hypothesis.given(data=st.data())
 def test_after_any_calls_the_memory_holds_what_the_facts_say(
-    data: st.DataObject, opened: Opener, clock: Clock
+    data: st.DataObject, opened: Opener, still: Clock
 ) -> None:
     """Learn, erase, forget, merge and unmerge; then rebuild, and compare with a memory that
     never knew of what went."""
-    clock.now = to_millis(NOW)
     memory = opened(f"test-{uuid4().hex}")
     history: list[Episode] = data.draw(histories(4, 16))
     left: dict[str, Episode] = {}
@@ -438,8 +434,7 @@ def test_they_count_as_one_where_strategies_are_read(memory: Memory, asked: dict
         )
 
 
-def test_every_answer_takes_them_for_one(opened: Opener, clock: Clock) -> None:
-    clock.now = int(day(9).timestamp() * 1000)
+def test_every_answer_takes_them_for_one(opened: Opener, still: Clock) -> None:
     memory = opened(embedder="hashing")
     for number, (text, outcomes) in enumerate((("plan", (2, 1)), ("make a plan", (2, 0)))):
         attempts(memory, text, *outcomes, task_type="ops")

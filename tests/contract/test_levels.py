@@ -5,7 +5,7 @@ from __future__ import annotations
 import fnmatch
 import re
 from collections.abc import Callable, Sequence
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -17,17 +17,16 @@ from pydantic import JsonValue
 
 from graphmem import Memory, Step
 from graphmem.errors import NotFoundError, ScopeError, ValidationError
+from graphmem.ids import to_millis
 from graphmem.models.levels import Entry, LevelName, LevelUpkeep, Tags
 from graphmem.search.embedding import Hashing
-from tests.conftest import Clock, Opener
+from tests.conftest import NOW, Clock, Opener
 from tests.contract.teaching import tamper
 from tests.contract.test_similarity import Counting
 
 Rows = list[dict[str, Any]]
 SENSORY, WORKING = "agent:ada:sensory", "agent:ada:working"
 SHARED = "task:deploy:shared"
-NOON = datetime(2026, 5, 4, 12, tzinfo=UTC)
-MILLIS = int(NOON.timestamp()) * 1_000
 pytestmark = pytest.mark.usefixtures("few_are_many")
 
 
@@ -83,8 +82,7 @@ class TestMaking:
 
 
 class TestAdding:
-    def test_an_entry_is_what_was_given(self, memory: Memory, clock: Clock) -> None:
-        clock.now = MILLIS
+    def test_an_entry_is_what_was_given(self, memory: Memory, still: Clock) -> None:
         memory.levels.default("ada")
         content: JsonValue = {"saw": ["order 17", 1.5, None, True]}
         added = memory.levels.add(
@@ -94,8 +92,8 @@ class TestAdding:
         [entry] = memory.levels.entries(added.id)
         assert (entry.content, entry.tags, entry.key) == (content, ("a", "b"), "order/17")
         assert (entry.metadata, entry.base, entry.relevance, entry.reads) == ({"x": 1}, 0.5, 0.5, 0)
-        assert (entry.at, entry.expires_at) == (NOON, NOON + timedelta(seconds=60))
-        clock.now = MILLIS + 30_000  # half of its life
+        assert (entry.at, entry.expires_at) == (NOW, NOW + timedelta(seconds=60))
+        still.now = to_millis(NOW) + 30_000  # half of its life
         assert memory.levels.entries(added.id)[0].relevance == pytest.approx(0.5 * 0.5**0.5)
 
     def test_a_level_has_one_entry_under_a_key(self, memory: Memory) -> None:
@@ -110,12 +108,11 @@ class TestAdding:
         assert [event.subject for event in memory.events.tail(agent=SHARED)][:2] == [first.id] * 2
 
     def test_what_expired_lives_again_where_it_is_added_again(
-        self, memory: Memory, clock: Clock
+        self, memory: Memory, still: Clock
     ) -> None:
-        clock.now = MILLIS
         memory.levels.put(SHARED, ttl=60)
         added = memory.levels.add(SHARED, "one", key="k")
-        clock.now += 60_000
+        still.now = to_millis(NOW) + 60_000
         info = memory.levels.info(SHARED)
         assert (info.entries, info.expired, info.tags) == (0, 1, {})
         assert memory.levels.recall(levels=SHARED) == []
@@ -294,8 +291,8 @@ QUESTION = st.fixed_dictionaries(
             ]
         ),
         "key": st.sampled_from(["order/*", "task.?", "*1*", "[a]*", "deed/*"]),
-        "since": st.integers(0, 30).map(lambda minute: NOON + timedelta(minutes=minute)),
-        "until": st.integers(0, 30).map(lambda minute: NOON + timedelta(minutes=minute)),
+        "since": st.integers(0, 30).map(lambda minute: NOW + timedelta(minutes=minute)),
+        "until": st.integers(0, 30).map(lambda minute: NOW + timedelta(minutes=minute)),
         "max_age": st.sampled_from([300.0, 1_500.0]),
         "min_relevance": st.sampled_from([0.25, 0.8]),
         "include_expired": st.booleans(),
@@ -308,7 +305,7 @@ QUESTION = st.fixed_dictionaries(
 
 
 def minutes(number: int) -> datetime:
-    return NOON + timedelta(minutes=number)
+    return NOW + timedelta(minutes=number)
 
 
 def combined(tags: Tags, have: set[str]) -> bool:
@@ -382,8 +379,7 @@ def learn(memory: Memory, deeds: Rows, facts: Rows) -> None:
         memory.people.know(fact["domain"], fact["fact"], **how)
 
 
-def test_long_term_levels_have_entries_of_what_was_learned(memory: Memory, clock: Clock) -> None:
-    clock.now = MILLIS
+def test_long_term_levels_have_entries_of_what_was_learned(memory: Memory, still: Clock) -> None:
     memory.levels.default("ada")
     deed = {"task": "bake", "way": "wait", "type": "web", "minute": -1, "place": "here"}
     fact = {"fact": "a cake", "domain": "cakes", "source": "observed", "minute": -2}
@@ -406,11 +402,10 @@ def test_long_term_levels_have_entries_of_what_was_learned(memory: Memory, clock
     questions=st.lists(QUESTION, min_size=6, max_size=12),
 )
 def test_a_question_finds_what_a_plain_model_finds(
-    opened: Opener, clock: Clock, entries: Rows, deeds: Rows, facts: Rows, questions: Rows
+    opened: Opener, still: Clock, entries: Rows, deeds: Rows, facts: Rows, questions: Rows
 ) -> None:
     """In its order; where a limit cuts between equal ones, any of these will do."""
     memory = opened(f"levels-{uuid4().hex[:12]}", embedder="hashing")
-    clock.now = MILLIS
     memory.levels.default("ada")
     memory.levels.default("zoe")  # who sees the same facts, which are given once
     memory.levels.put(SHARED)
@@ -424,7 +419,7 @@ def test_a_question_finds_what_a_plain_model_finds(
             at=minutes(entry["minute"]),
             relevance=entry["relevance"],
         )
-    clock.now += 30 * 60_000
+    still.now = to_millis(minutes(30))
     learn(memory, deeds, facts)
     items = memory.levels.recall(include_expired=True, limit=1_000)
     assert len({one.id for one in items}) == len(items) >= len(entries) + len(deeds)
@@ -529,10 +524,9 @@ class TestUpkeep:
         )
 
     def test_an_export_has_all_of_them_and_an_import_adds_what_is_missing(
-        self, opened: Opener, tmp_path: Path, clock: Clock
+        self, opened: Opener, tmp_path: Path, still: Clock
     ) -> None:
         """And levels go on pulling where they were."""
-        clock.now = MILLIS
         memory, other = opened(), opened(f"other-{uuid4().hex[:12]}")
         levels, facts = memory.levels, "collective:facts"
         levels.default("ada")

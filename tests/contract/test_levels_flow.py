@@ -50,10 +50,9 @@ def counts(report: TickReport) -> dict[tuple[str, str], tuple[int, int]]:
 
 
 def test_what_happens_flows_through_the_levels_of_an_agent_into_its_memory(
-    memory: Memory, clock: Clock
+    memory: Memory, still: Clock
 ) -> None:
     """Attempts become episodes, facts become knowledge, the rest a summary, each once."""
-    clock.now = memory._graph.now()  # for a minute entries are there, and machines may be slow
     levels = memory.levels
     levels.default("ada")
     for _ in range(3):
@@ -95,8 +94,7 @@ def test_what_happens_flows_through_the_levels_of_an_agent_into_its_memory(
     assert memory.verify().ok
 
 
-def test_a_key_names_one_entry_and_counts_go_on(memory: Memory, clock: Clock) -> None:
-    clock.now = memory._graph.now()
+def test_a_key_names_one_entry_and_counts_go_on(memory: Memory, still: Clock) -> None:
     levels = memory.levels
     for name in ("source", "same", "count"):
         levels.put(f"task:t:{name}", ttl=60 if name == "count" else None, upkeep=KEPT)
@@ -113,16 +111,15 @@ def test_a_key_names_one_entry_and_counts_go_on(memory: Memory, clock: Clock) ->
     seen = {content: entry.metadata["count"] for content, entry in counted.items()}
     assert seen == {"again": 3, "late": 1, "later": 2}
     assert counted["again"].tags == ("a", "b", "secret")
-    clock.now = memory._graph.now() + 61_000
+    still.now = memory._graph.now() + 61_000
     levels.add("task:t:source", "again")
     levels.tick()
     [again] = (one for one in entries_of(memory, "task:t:count") if one.content == "again")
     assert again.metadata["count"] == 1
 
 
-def test_pending_is_what_a_tick_would_take(memory: Memory, clock: Clock) -> None:
+def test_pending_is_what_a_tick_would_take(memory: Memory, still: Clock) -> None:
     levels = memory.levels
-    clock.now = memory._graph.now()
     levels.put(source := "task:t:source")
     levels.put(target := "task:t:target")
     levels.pull(target, source, where=Tags(none_of=["secret"]))
@@ -132,7 +129,7 @@ def test_pending_is_what_a_tick_would_take(memory: Memory, clock: Clock) -> None
     levels.add(source, "not for all", tags=["secret"])
     levels.add(source, "for a second", ttl=1)
     levels.put(source, purpose="orders")
-    clock.now += 1_000
+    still.now = memory._graph.now() + 1_000
     pending = {edge.source: edge.pending for edge in levels.map().edges}
     assert pending == {source: 5}
     assert levels.info(target).pending == levels.map().pending == 5
@@ -330,11 +327,10 @@ def test_a_level_can_stop_pulling_and_what_others_have_not_pulled_stays_pending(
 
 
 def test_what_became_an_episode_is_not_learned_again_after_an_import(
-    opened: Opener, tmp_path: Path, clock: Clock
+    opened: Opener, tmp_path: Path, still: Clock
 ) -> None:
     """Also where the levels were there already, so that what they pulled before is not known."""
     memory, other = opened(), opened(f"other-{uuid4().hex[:12]}")
-    clock.now = memory._graph.now()
     for one in (memory, other):
         one.levels.default("ada")
     memory.levels.add(SENSORY, RECORD)

@@ -14,14 +14,13 @@ import pytest
 
 from graphmem import Episode, Memory
 from graphmem.graph.graph import Transaction
-from graphmem.ids import to_millis
 from graphmem.lessons import general_rules
 from graphmem.models.reports import VerifyReport
 from graphmem.policies import streams
 from graphmem.store.port import Row
 from graphmem.upkeep import verifying
 from tests.conftest import Clock, Opener
-from tests.contract.teaching import NOW, SHOWN_AS_FOUND, Dump, dump, histories, tamper
+from tests.contract.teaching import SHOWN_AS_FOUND, Dump, dump, histories, tamper
 
 DAMAGE = {
     "episodes": ("(n:Episode)", "SET n.feedback = 'forged'"),
@@ -59,9 +58,8 @@ def set_pages(monkeypatch: pytest.MonkeyPatch) -> Setter:
 @hypothesis.settings(max_examples=4, phases=SHOWN_AS_FOUND)
 @hypothesis.given(history=histories(8, 24), size=st.integers(1, 9))
 def test_pages_of_any_size_find_the_same_differences_and_rebuild_the_same(
-    history: list[Episode], size: int, opened: Opener, clock: Clock, set_pages: Setter
+    history: list[Episode], size: int, opened: Opener, still: Clock, set_pages: Setter
 ) -> None:
-    clock.now = to_millis(NOW)
     memory = opened(f"test-{uuid4().hex}")
     memory.learn_many(history)
     memory.lessons.consolidate(force=True)
@@ -165,8 +163,7 @@ def damage(memory: Memory, nodes: str, change: str) -> None:
     tamper(memory, f"MATCH {nodes} WHERE n.ns = $ns {change}")
 
 
-def test_a_rebuild_mends_damage(memory: Memory, clock: Clock, everything_runs: bool) -> None:
-    clock.now = to_millis(NOW)
+def test_a_rebuild_mends_damage(memory: Memory, still: Clock, everything_runs: bool) -> None:
     right = _taught(memory)
     some = not everything_runs and memory.store.capabilities.server
     for nodes, change, kind in DAMAGED[:1] if some else DAMAGED:

@@ -8,8 +8,6 @@ from __future__ import annotations
 
 import json
 import random
-import subprocess
-import sys
 import time
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -17,7 +15,7 @@ from typing import Any
 
 from graphmem import Memory
 from graphmem.models.reports import LearnReport
-from tests.bench.report import Result, benchmark
+from tests.bench.report import Result, apart, benchmark
 from tests.faults.attack import peak
 
 SIZE = 999_000_000
@@ -30,23 +28,28 @@ EXPORT = 64
 def otlp(folder: Path, scale: float) -> list[Result]:
     """Read a file of traces without learning what is in it, in a process of its own."""
     path = folder / "traces.jsonl"
-    spans, runs, size = write(path, int(SIZE * scale))
-    command = [sys.executable, "-m", "tests.bench.seeding", str(path)]
-    told = json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
-    assert told["runs"] == runs, told
-    path.unlink()
+    return apart(_read, path, *write(path, int(SIZE * scale)))
+
+
+def _read(path: Path, spans: int, runs: int, size: int) -> list[Result]:
+    before = peak()
+    start, cpu = time.perf_counter(), time.process_time()
+    with _Counting.open("memory:") as memory:
+        report = memory.seed(path)
+    took, used = time.perf_counter() - start, time.process_time() - cpu
+    assert (report.created, report.refused) == (runs, 0), report.refusals[:3]
     return [
         Result(
             f"otlp: spans read, {size / 1e9:.2g} GB",
-            f"{spans / told['took']:,.0f}/s",
-            f"{spans / told['used']:,.0f}/s of processor time",
+            f"{spans / took:,.0f}/s",
+            f"{spans / used:,.0f}/s of processor time",
             "",
             "10,000/s",
         ),
         Result(
             f"otlp: memory, {spans:,} spans of {runs:,} runs",
-            f"{told['most']:,} MB",
-            f"{told['before']:,} MB before",
+            f"{peak():,} MB",
+            f"{before:,} MB before",
             "",
             "under 200 MB",
         ),
@@ -64,18 +67,6 @@ class _Counting(Memory):
             created += 1
             on_progress(1)
         return LearnReport(created=created, skipped=0)
-
-
-def main() -> None:
-    """Read the file that the first argument names, and print the cost."""
-    before = peak()
-    start, cpu = time.perf_counter(), time.process_time()
-    with _Counting.open("memory:") as memory:
-        report = memory.seed(sys.argv[1])
-    took, used = time.perf_counter() - start, time.process_time() - cpu
-    assert not report.refused, report.refusals[:3]
-    told = {"runs": report.created, "took": took, "used": used}
-    print(json.dumps(told | {"before": before, "most": peak()}))
 
 
 def write(path: Path, size: int) -> tuple[int, int, int]:
@@ -166,7 +157,3 @@ def run(number: int, chance: random.Random) -> Iterator[dict[str, Any]]:
     told = [{"key": key, "value": {"stringValue": value}} for key, value in judged.items()]
     event = {"name": "gen_ai.evaluation.result", "timeUnixNano": str(start), "attributes": told}
     yield {**ended, "events": [event]}
-
-
-if __name__ == "__main__":
-    main()

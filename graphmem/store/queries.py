@@ -189,13 +189,12 @@ class Catalog:
         self.folder = folder
         self._statements: dict[str, tuple[Headers, str]] = {}
         self._queries: dict[str, Query] = {}
-        files = sorted(set(folder.rglob("*.cypher")) - set(folder.glob("browser/*")))
+        shared = folder / "formulas.cypher"
+        files = sorted(set(folder.rglob("*.cypher")) - {shared, *folder.glob("browser/*")})
         if not files:
             raise ProcedureError(f"no .cypher files in {folder}; reinstall graphmem")
-        self._shared = _Shared(folder / "formulas.cypher")
+        self._shared = _Shared(shared)
         for file in files:
-            if file.name == "formulas.cypher":
-                continue
             for headers, text in _statements(file):
                 name = headers.get("name", [""])[0]
                 if not _NAME.fullmatch(name):
@@ -219,11 +218,7 @@ class Catalog:
 
     def meant(self, name: str, prefix: str = "") -> str:
         """Return a question that names the analyses, with a prefix, that are like a name, or ""."""
-        bare = [
-            known.removeprefix("analysis.")
-            for known in self._statements
-            if known.startswith("analysis.")
-        ]
+        bare = [query.name.removeprefix("analysis.") for query in self.subject("analysis")]
         near = get_close_matches(name.lower().removeprefix("analysis."), bare)
         return f"did you mean {' or '.join(prefix + one for one in near)}? " if near else ""
 
@@ -261,14 +256,13 @@ class _Shared:
         for headers, text in _blocks(file):
             self.parameters |= _parameters(file.name, headers.get("shared", []), {})
             kind = "columns" if "columns" in headers else "formula"
-            if kind == "columns":
-                name = headers["columns"][0].partition("(")[0]
-                self.columns[name] = ", ".join(headers.get("returns", []))
             call = headers.get(kind, [""])[0]
             match = re.fullmatch(r"(\w+)\(([\w, ]*)\)", call)
             if not match:
                 raise ProcedureError(f"{file.name}: bad {kind} header {call!r}")
-            body = text if kind == "columns" else f"({text})"
+            body = f"({text})"
+            if kind == "columns":
+                body, self.columns[match[1]] = text, ", ".join(headers.get("returns", []))
             self._formulas[match[1]] = ([name.strip() for name in match[2].split(",")], body)
         self._call = re.compile(rf"\b({'|'.join(self._formulas)})\(")
 

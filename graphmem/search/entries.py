@@ -113,9 +113,8 @@ class EntrySearch:
             index = self._opened(built)
             way = f"{built[0]}:{built[1]}:{near}"
             last = self._graph.read("levels.ends", ids=[stream])
-            upto = last[0]["last"] if last else 0
-            for row in index.lacking({level: stream}):
-                upto = min(upto, row["seq"] - 1)
+            lacking = [row["seq"] - 1 for row in index.lacking({level: stream})]
+            upto = min([last[0]["last"] if last else 0, *lacking])
             after = compared[0] if compared[1] == way else 0
             return index.twins(level, stream, after, near), (max(after, upto), way)
 

@@ -226,9 +226,8 @@ class EmbeddedStore:
             raise StorageError("memory: has no files; open a folder and restore the backup there")
         source = folder.expanduser().absolute()
         with files.name_file(source):
-            found = files.holds_graph(source)
-        if not found:
-            raise NotAMemoryError(f"{source} holds no backup; give the folder of one")
+            if not files.holds_graph(source):
+                raise NotAMemoryError(f"{source} holds no backup; give the folder of one")
         return files.write_backup(files.open_snapshot(source)[0], self.folder)
 
     def accept_loss(self) -> LossReport:

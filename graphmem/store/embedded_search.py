@@ -402,10 +402,8 @@ class EmbeddedEntries(VectorIndex):
                 near = {ids[place]: cosine for place, cosine in nearest}
                 found = self._fitting([*near], asked, levels)
         found = [row | {"similarity": near[row["id"]]} for row in found]
-        order = sorted(
-            found, key=lambda row: (-row["similarity"], -row["relevance"], -row["at"], row["id"])
-        )
-        return order[:limit]
+        found.sort(key=lambda row: (-row["similarity"], -row["relevance"], -row["at"], row["id"]))
+        return found[:limit]
 
     def twins(self, level: str, stream: str, compared: int, near: float) -> list[Row]:
         with self._lock:

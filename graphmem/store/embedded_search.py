@@ -468,15 +468,13 @@ class EmbeddedEntries(VectorIndex):
         """Return the entries that were stored since; None where it is better to read them all."""
         if last - held.seen > max(_PAGE, len(held.places)):
             return None
-        rows: list[Row] = []
+        rows, stored = list[Row](), procedure("entries.held").wanting("stored")
         events = [f"{stream}:{seq}" for seq in range(held.seen + 1, last + 1)]
         for page in pages(events, _PAGE):
             found = self._read(procedure("events.read"), ns=self._namespace, ids=page)
             if any(event["kind"] != "entry" for event in found):
                 return None  # entries may have been removed
-            rows += self._read(
-                procedure("entries.held").wanting("stored"), ns=self._namespace, ids=page
-            )
+            rows += self._read(stored, ns=self._namespace, ids=page)
         return rows
 
     def _fill(self) -> None:

@@ -232,14 +232,11 @@ class Rounded:
         """Round the rows that are new; room that is not used yet takes no memory."""
         known, count = self._count, len(matrix)
         if count > len(self._codes):
-            before = self._codes, self._scales
+            codes, scales = self._codes, self._scales
             self._codes = np.empty((2 * count, matrix.shape[1]), np.int8)
             self._scales = np.empty((2, 2 * count), np.float32)
             if known:
-                self._codes[:known], self._scales[:, :known] = (
-                    before[0][:known],
-                    before[1][:, :known],
-                )
+                self._codes[:known], self._scales[:, :known] = codes[:known], scales[:, :known]
         for start in range(known, count, _PAGE):
             some = slice(start, min(start + _PAGE, count))
             self._codes[some], self._scales[0, some] = codes, scales = _rounded(matrix[some])

@@ -454,10 +454,8 @@ def _forgettable(
         rows = sorted(rows, key=lambda row: (row["at"], row["id"]))[: max(0, len(rows) - most)]
     if below is None:
         return [row["id"] for row in rows]
-    believed = {
-        (row["agent"], row["type"], row["strategy"])
-        for row in reader.read("erasing.beliefs", below=below)
-    }
+    beliefs = reader.read("erasing.beliefs", below=below)
+    believed = {(row["agent"], row["type"], row["strategy"]) for row in beliefs}
 
     def goes(row: Row) -> bool:
         used = row["strategies"]

@@ -118,7 +118,7 @@ def _counted(tx: Transaction, ids: list[str], contents: Contents) -> Iterator[tu
 def _took_differences(tx: Transaction, ids: list[str], contents: Contents) -> Iterator[Difference]:
     rows = tx.run("maintenance.stored_took", ids=ids)
     stored = {
-        f"{row['episode']} {row['policy']}": (row["steps"], row["first"])
+        f"{row['episode']} {row['policy']}": [row["steps"], row["first"]]
         for row in rows
         if row["policy"] is not None
     }
@@ -129,13 +129,11 @@ def _took_differences(tx: Transaction, ids: list[str], contents: Contents) -> It
             for step in contents[episode].get("steps", ())
         )
         for taken, count, first in took(tx.ns, contents[episode]["agent"], steps):
-            expected[f"{episode} {taken.id}"] = (count, first)
+            expected[f"{episode} {taken.id}"] = [count, first]
     for key in sorted(stored.keys() | expected.keys()):
-        was, should = stored.get(key, ()), expected.get(key, ())
+        was, should = stored.get(key, []), expected.get(key, [])
         if was != should:
-            yield Difference(
-                kind="took", key=key, field="steps", stored=list(was), expected=list(should)
-            )
+            yield Difference(kind="took", key=key, field="steps", stored=was, expected=should)
 
 
 class Counts(Paged):

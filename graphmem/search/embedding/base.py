@@ -182,9 +182,8 @@ def measured(embed: Callable[[Sequence[str]], Vectors]) -> Thresholds:
     cosines = (rows @ rows.T)[np.triu_indices(len(rows), 1)]
     start = float(np.quantile(cosines, 1 - TAIL))
     excess = float((cosines[cosines > start] - start).mean()) if (cosines > start).any() else 0.0
-    near, similar = (
-        min(1.0, start + excess * math.log(TAIL / share)) for share in (NEAR_SHARE, SIMILAR_SHARE)
-    )
+    tail = (start + excess * math.log(TAIL / share) for share in (NEAR_SHARE, SIMILAR_SHARE))
+    near, similar = (min(1.0, cosine) for cosine in tail)
     return Thresholds(similar=similar, near=near, floor=start)
 
 

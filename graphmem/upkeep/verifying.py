@@ -54,6 +54,7 @@ EPISODES = 1_000  # episodes in a page of these
 ITEMS = 2_000  # episodes and steps in a page of these
 _FEW = 50  # most values that narrow a derivation; an engine looks through them one by one
 _PAGE = 1_000
+_EPISODES = Kind("episodes", "Episode")  # facts, of which some fields follow from others
 Contents = Mapping[str, Row]  # of episodes, by id
 _OPPOSING = ("successes", "odds")  # counts of opposing successes, and what follows from them
 
@@ -83,13 +84,8 @@ class Facts(Paged):
         for row, right in _counted(tx, page.items, contents):
             held = contents.get(row["id"])
             actual = None if held is None else digest(canonical_json(hashed(held)))
-            wrong = [("content_hash", actual, row["content_hash"])]
-            wrong += [(name, row[name], value) for name, value in right.items()]
-            differences += [
-                Difference(kind="episodes", key=row["id"], field=name, stored=was, expected=should)
-                for name, was, should in wrong
-                if was != should
-            ]
+            was, should = {**row, "content_hash": actual}, {**row, **right}
+            differences += _EPISODES.differences({row["id"]: was}, {row["id"]: should})
         return Verified(differences, {"episodes": len(page.items)})
 
     def mend(self, tx: Transaction, page: Page) -> Rebuilt:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 LONGEST = 39
@@ -58,20 +58,14 @@ def normalized(sentence: str) -> str:
 def clauses(text: str) -> dict[str, str]:
     """Return what a text says, by its normalized form: its sentences and their clauses."""
     said: dict[str, str] = {}
-    for clause in _clauses(text):
-        wording = normalized(clause)
-        if wording.count(" ") + 1 >= SHORTEST_CLAUSE and len(clause) <= LONGEST_CLAUSE:
-            said.setdefault(wording, clause)
-    return said
-
-
-def _clauses(text: str) -> Iterator[str]:
     for sentence in _SENTENCE.split(text):
         whole = " ".join(sentence.split())
-        yield whole
-        parts = _CLAUSE.split(whole)
-        if len(parts) > 1:
-            yield from (_JOINED.sub("", part.strip()) for part in parts)
+        parts = [_JOINED.sub("", part.strip()) for part in _CLAUSE.split(whole)]
+        for clause in (whole, *(parts if len(parts) > 1 else ())):
+            wording = normalized(clause)
+            if wording.count(" ") + 1 >= SHORTEST_CLAUSE and len(clause) <= LONGEST_CLAUSE:
+                said.setdefault(wording, clause)
+    return said
 
 
 def words_of(content: Any) -> str:

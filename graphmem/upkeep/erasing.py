@@ -110,10 +110,8 @@ class Eraser:
             StorageError: everything was erased, but there is no room to rewrite the files.
             ValidationError: none or several are given.
         """
-        given = {"episode_id": episode_id, "agent": agent, "user": user, "source": source}
-        if episode_id is not None:
-            del given["agent"]
-        if sum(value is not None for value in given.values()) != 1:
+        given = (episode_id, user, source, agent if episode_id is None else None)
+        if sum(value is not None for value in given) != 1:
             remedy = "give one of episode_id, agent, user, source"
             raise ValidationError("episode_id", episode_id, "is not the only one", remedy)
         if compact is not None:

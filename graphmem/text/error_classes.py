@@ -126,8 +126,12 @@ def _masked(text: str) -> str:
     if quoted:
         text = quoted[1] or quoted[2] or ""
     text = _WRAPPED.sub(_unwrap, text)
-    text = " ".join(_PARTICULAR.sub(_mask, text).split())
-    return _cut(_LIST.sub(r"\1", text))
+    text = _LIST.sub(r"\1", " ".join(_PARTICULAR.sub(_mask, text).split()))
+    if len(text) <= MAX_CLASS:
+        return text
+    head = text[: MAX_CLASS + 1]
+    words = head.rpartition(" ")[0]
+    return words if len(words) > MAX_CLASS // 2 else head[:MAX_CLASS]
 
 
 def _exception(text: str) -> str:
@@ -156,11 +160,3 @@ def _mask(match: re.Match[str]) -> str:
     if kind in ("url", "path", "place"):  # without the end of the sentence
         return _MASKS[kind] + match[0][len(match[0].rstrip(".,;:!?")) :]
     return _MASKS.get(kind, match[0])
-
-
-def _cut(text: str) -> str:
-    if len(text) <= MAX_CLASS:
-        return text
-    head = text[: MAX_CLASS + 1]
-    words = head.rpartition(" ")[0]
-    return words if len(words) > MAX_CLASS // 2 else head[:MAX_CLASS]

@@ -51,18 +51,16 @@ def fenced(text: str, limit: int | None = None) -> str:
     one. Keys and tokens of known shapes are masked. A text longer than ``limit`` (at least 1) is
     cut and ends in an ellipsis.
     """
-    clean = text if text.isascii() and text.isprintable() else _clean(text)
+    clean = text
+    if not (text.isascii() and text.isprintable()):
+        spaced = _SPACES.sub(" ", unicodedata.normalize("NFC", text))
+        # Removed characters may have separated two that compose into one.
+        clean = unicodedata.normalize("NFC", _BLANK.sub("", SHY.sub("", spaced)))
     clean = mask(_SPACES.sub(" ", clean).strip())
     clean = _RUN.sub(_short, clean)
     if limit is not None and len(clean) > limit:
         clean = clean[: limit - 1].rstrip() + ELLIPSIS
     return clean
-
-
-def _clean(text: str) -> str:
-    spaced = _SPACES.sub(" ", unicodedata.normalize("NFC", text))
-    # Removed characters may have separated two that compose into one.
-    return unicodedata.normalize("NFC", _BLANK.sub("", SHY.sub("", spaced)))
 
 
 def _short(run: re.Match[str]) -> str:

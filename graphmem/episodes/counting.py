@@ -18,6 +18,7 @@ from typing import Any
 
 from graphmem.lessons import RECENT
 from graphmem.lessons.anti_patterns import SAMPLE
+from graphmem.store.paging import grouped
 from graphmem.store.port import Row
 
 FULL = 2
@@ -184,12 +185,9 @@ def _streams(rows: Iterable[Row], known: Known) -> dict[str, list[Any]]:
 
 
 def _tasks(rows: Iterable[Row], known: Known, excess: Excess) -> dict[str, list[Any]]:
-    groups: dict[str, list[Row]] = {}
-    for row in rows:
-        groups.setdefault(row["task"], []).append(row)
     tasks: dict[str, Row] = {}
     recorded: list[Row] = []
-    for task, group in groups.items():
+    for task, group in grouped(rows, "task").items():
         group.sort(key=lambda row: (row["at"], row["id"]), reverse=True)
         latest = group[0]
         typed = next((row for row in group if row["task_type"] is not None), None)

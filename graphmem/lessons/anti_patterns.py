@@ -12,6 +12,7 @@ from graphmem.ids import from_millis
 from graphmem.models.forecasts import Change
 from graphmem.models.lessons import Alternative, AntiPattern
 from graphmem.search.similarity import Question
+from graphmem.store.paging import grouped
 from graphmem.store.port import Row
 from graphmem.text.task_types import GENERAL
 
@@ -134,9 +135,8 @@ def _alternatives(
         }
         for row in rows
     ]
-    tried: dict[str, list[Row]] = {}
-    for row in reader.read("lessons.alternatives_on_tasks", rows=tasks, agents=agents):
-        tried.setdefault(row["id"], []).append(row)
+    asked = {"rows": tasks, "agents": agents}
+    tried = grouped(reader.read("lessons.alternatives_on_tasks", **asked), "id")
     chosen: dict[str, tuple[Row, Row, str]] = {}
     for row in rows:
         types = sorted({failure["task_type"] for failure in failures[row["id"]]} - {GENERAL})
@@ -172,12 +172,10 @@ def _of_types(
     reader: Reader, failures: Mapping[str, Sequence[Row]], agents: Sequence[str] | None
 ) -> dict[str, list[Row]]:
     """Return the strategies that were tried on the types of failures, the best first, by type."""
-    types = {found["task_type"] for rows in failures.values() for found in rows}
-    of_types: dict[str, list[Row]] = {}
+    types = {one["task_type"] for found in failures.values() for one in found}
     query = {"types": sorted(types), "agents": agents}
-    for row in reader.read("lessons.alternatives_on_types", **query) if types else ():
-        of_types.setdefault(row["task_type"], []).append(row)
-    return of_types
+    rows = reader.read("lessons.alternatives_on_types", **query) if types else []
+    return grouped(rows, "task_type")
 
 
 def _is_usual(row: Row, of_types: Mapping[str, Sequence[Row]]) -> bool | None:

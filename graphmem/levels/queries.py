@@ -43,6 +43,7 @@ from graphmem.models.levels import (
 )
 from graphmem.notebook import Listed
 from graphmem.search.entries import EntrySearch
+from graphmem.store.paging import grouped
 from graphmem.store.port import Question, Row
 
 COMPARED = 100  # a context takes its entries from so many near a text
@@ -426,9 +427,7 @@ class _Views(NamedTuple):
         rows = [row for row in rows if self._fits(row, holds)]
         if text is None or not rows:
             return rows
-        by_id: dict[str, list[Row]] = {}
-        for row in rows:  # a strategy has one for each agent
-            by_id.setdefault(row["id"], []).append(row)
+        by_id = grouped(rows, "id")  # a strategy has one for each agent
         entries: list[Row] = []
         for batch in self.search.ranked(label, text):
             for key, similarity in batch:

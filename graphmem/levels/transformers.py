@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import json
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import AsyncIterable, Awaitable, Callable, Coroutine, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -19,6 +19,7 @@ from graphmem.models.episodes import Episode
 from graphmem.models.levels import MAX_TAGS, Entry, NewEntry
 from graphmem.models.people import Knowledge
 from graphmem.models.reports import LearnReport
+from graphmem.store.paging import grouped
 from graphmem.store.port import Row
 from graphmem.text.fencing import CLOSE, OPEN, fenced
 
@@ -82,18 +83,11 @@ def _copy(page: Page, row: Row) -> Draft:
     return Draft(draft | {"id": new_id(page.ns, page.level, row["key"]), "ttl": None}, [row])
 
 
-def _alike(rows: Iterable[Row]) -> dict[str, list[Row]]:
-    alike = defaultdict[str, list[Row]](list)
-    for row in rows:
-        alike[row["said"]].append(row)
-    return alike
-
-
 def _dedup(page: Page) -> list[Draft]:
     """Make one entry of those that say the same; keys tell entries apart."""
     drafts = [_copy(page, row) for row in page.rows if row["key"] is not None]
     keyed = {draft.row["said"]: draft for draft in drafts}
-    for said, rows in _alike(row for row in page.rows if row["key"] is None).items():
+    for said, rows in grouped((row for row in page.rows if row["key"] is None), "said").items():
         if said in keyed:
             keyed[said].sources += rows
         else:
@@ -119,7 +113,7 @@ def _settle_alike(tx: Transaction, level: str, drafts: list[Draft]) -> list[Draf
 def _count(page: Page) -> list[Draft]:
     """Make one entry of those that say the same, with their number in its metadata."""
     drafts = []
-    for said, rows in _alike(page.rows).items():
+    for said, rows in grouped(page.rows, "said").items():
         row = _copy(page, rows[-1] | {"key": f"count:{said}"}).row
         row |= {
             "metadata": canonical_json({"count": len(rows)}),
@@ -160,7 +154,7 @@ def _summarise(page: Page, most: int = 10) -> list[Draft]:
     rows = [row for row in page.rows if row["id"] not in whole]
     if not rows:
         return drafts
-    ranked = [rows[0] for rows in _alike(rows).values()]
+    ranked = [rows[0] for rows in grouped(rows, "said").values()]
     ranked.sort(key=lambda row: -row["relevance"])
     text, way = _ask_model(page, ranked[:SENT], most)
     if text is None:

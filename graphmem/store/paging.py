@@ -1,10 +1,13 @@
-"""Splits long lists into pages, one for each statement or transaction."""
+"""Splits long lists into pages, one for each statement or transaction, and rows into groups."""
 
 from __future__ import annotations
 
 import itertools
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TypeVar
+
+from graphmem.store.port import Row
 
 T = TypeVar("T")
 BEYOND = "~"  # behind every id
@@ -37,3 +40,11 @@ def ranges(count: int, most: int) -> Iterator[tuple[str, str]]:
     parts = max(1, -(-count // most))
     between = (f"{number * 16**8 // parts:08x}" for number in range(1, parts))
     return itertools.pairwise(("", *between, BEYOND))
+
+
+def grouped(rows: Iterable[Row], name: str) -> dict[str, list[Row]]:
+    """Return rows by one of their columns, in their order."""
+    groups = defaultdict[str, list[Row]](list)
+    for row in rows:
+        groups[row[name]].append(row)
+    return groups

@@ -72,12 +72,9 @@ class People:
         recording; one that arrives late takes its place in the history. A preference that is
         repeated with the same time, or the latest one without a time, changes nothing.
 
-        Args:
-            user: name of the user.
-            category: the category, for instance "language"; each has one preference in force.
-            text: the preference in words.
-            source: "explicit_instruction" (confidence 1), "correction" or "inferred" (0.7).
-            at: when it was said, with time zone; default: unknown.
+        A category, for instance "language", has one preference in force. The source is
+        "explicit_instruction" (confidence 1), "correction" or "inferred" (0.7). ``at`` is when it
+        was said, with time zone; default: unknown.
 
         Raises:
             StoreError: the engine failed; nothing was written.

@@ -281,13 +281,11 @@ class Events:
     def tail(
         self, limit: int = 20, *, agent: str | None = None, after: Mapping[str, int] | None = None
     ) -> Listed[Event]:
-        """Return the latest events in order of date, the latest last, without claiming them.
+        """Return the latest events, of all streams or an agent's, by date, without claiming them.
 
-        Args:
-            limit: most events; with ``after`` most events of each agent.
-            agent: only the stream of this agent.
-            after: the first events after these numbers (agent -> number, as of :meth:`positions`;
-                other agents: from the start) instead of the latest ones.
+        The latest of at most ``limit`` events comes last. With ``after`` (agent -> number, as of
+        :meth:`positions`; other agents: from the start) they are the first events after these
+        numbers, at most ``limit`` of each agent.
         """
         check_limit(limit)
         streams = self._graph.read("events.streams", agent=checked_agent(agent))

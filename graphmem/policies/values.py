@@ -231,14 +231,10 @@ class Values:
     ) -> dict[str, float]:
         """Spread activation from policies over their edges; return the activation of others by id.
 
-        Each hop multiplies by the weight of the edge and ``decay_per_hop``; the strongest of
-        several paths counts. At depth 0 the policies themselves are returned.
-
-        Args:
-            policies: the start, with an activation of 1 each.
-            depth: hops, from 0 to 10.
-            decay_per_hop: in [0, 1).
-            threshold: smaller activations are neither passed on nor returned.
+        The policies have an activation of 1 each. Each of ``depth`` hops, from 0 to 10, multiplies
+        by the weight of the edge and ``decay_per_hop``, in [0, 1); the strongest of several paths
+        counts. Activations under ``threshold`` are neither passed on nor returned. At depth 0 the
+        policies themselves are returned.
         """
         checked("depth", depth, _Depth)
         decay = checked("decay_per_hop", decay_per_hop, Rate)

@@ -248,12 +248,10 @@ class Lessons:
 
         General rules come from strategies and sentences that repeat in episodes of several tasks; a
         model adds its own rules, which are marked. If the model gives no usable answer, the report
-        has the reason. Earlier general rules are replaced.
+        has the reason. Earlier general rules are replaced. ``force`` runs it also if it is not due.
 
-        Args:
-            model: an endpoint with OpenAI's API; True uses the one in the settings
-                (``GRAPHMEM_MODEL_BASE_URL`` and others); None asks no model.
-            force: run also if it is not due.
+        ``model`` is an endpoint with OpenAI's API; True uses the one in the settings
+        (``GRAPHMEM_MODEL_BASE_URL`` and others); None asks no model.
 
         Raises:
             SettingsError: ``model`` is True, and the settings name no model.

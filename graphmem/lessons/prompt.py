@@ -4,9 +4,6 @@ Candidates are lines of sections (``docs/how-to/context.md`` lists them). Each h
 [0, 1]: the weight of its section times its strength, such as the posterior mean of what is for it
 and against it. If lines are worth the same, that of the earlier section goes first, then the
 earlier line, so the same graph gives the same text.
-
-Text from episodes and levels is data. The first line says so, and a fence that none of it can close
-(:mod:`graphmem.text.fencing`) surrounds the rest.
 """
 
 from __future__ import annotations
@@ -127,10 +124,10 @@ class ContextWriter:
         The text has facts near the task, rules of the task, general rules, mistakes, what works and
         what fails on its type (without a type: on the task and on similar ones), the latest
         episodes and their mean score. The most valuable lines per token come first
-        (:mod:`graphmem.lessons.prompt`). A fence surrounds the texts of episodes, which cannot
-        close it; invisible characters are removed. The text is "" if nothing is known, or nothing
-        fits into ``max_tokens``. If an agent may read nothing of a task that others know, it says
-        how many do (no more).
+        (:mod:`graphmem.lessons.prompt`). A fence (:mod:`graphmem.text.fencing`) surrounds the texts
+        of episodes and levels, which cannot close it; invisible characters are removed. The text is
+        "" if nothing is known, or nothing fits into ``max_tokens``. If an agent may read nothing of
+        a task that others know, it says how many do (no more).
 
         Args:
             task: its key or wording. An unknown task gets what is known of similar tasks, and the

@@ -137,11 +137,8 @@ class Entries(Topology):
         last time. Each level that changed has an event ``maintained``. An entry that is removed
         before a level ingested it counts as missed there.
 
-        Args:
-            name: only this level; None: all.
-            agent: with a name: who asks; an agent may maintain its own levels and those for all.
-                Without a name: maintain only the levels of this agent.
-            at: the instant; None: now. What expired or faded until then is removed.
+        Without a name all levels are maintained, or all of an agent; with a name ``agent`` is who
+        asks. The instant is ``at``; None: now.
         """
         asking = checked_agent(agent)
         instant = millis(checked("at", at, Moment | None))

@@ -134,18 +134,12 @@ class Producers:
         To undo it, call the handle, or use it in a ``with`` block. Undo the latest first: one that
         lies under another one remembers nothing any more, but stays in its place.
 
-        Args:
-            target: an object, to watch its methods; a class, to watch those of all its objects; a
-                module, to watch its functions; or a dotted name, ``ActionDispatcher.dispatch``: the
-                methods of all classes of that name, whose objects may come later.
-            pattern: the names of the methods, unless they are in the dotted name; ``*`` stands for
-                any letters. Names that begin with ``_`` match only a pattern that begins with it.
-                Names of Python, such as ``__init__``, never match.
-            level: the name of the level.
-            extract: as in :meth:`remember`.
-            ttl: as in :meth:`remember`.
-            errors: as in :meth:`remember`.
-            agent: as in :meth:`remember`.
+        The target is an object, to watch its methods; a class, to watch those of all its objects; a
+        module, to watch its functions; or a dotted name, ``ActionDispatcher.dispatch``: the methods
+        of all classes of that name, whose objects may come later. The pattern has the names of the
+        methods, unless they are in the dotted name; ``*`` stands for any letters. Names that begin
+        with ``_`` match only a pattern that begins with it. Names of Python, such as ``__init__``,
+        never match. The other arguments are those of :meth:`remember`.
 
         Raises:
             ValidationError: no method written in Python matches; else as :meth:`remember`.

@@ -122,10 +122,8 @@ class Predictions:
         0 if they are equal, else 1. Otherwise it is the distance between the probability and what
         ``happened``. A prediction about a policy changes the confidence in it.
 
-        Args:
-            prediction_id: an open prediction.
-            actual: the actual outcome, as a JSON object; give this, ``happened``, or both.
-            happened: whether it came true; default: whether the error is under 0.5.
+        Give the ``actual`` outcome, as a JSON object, or whether it ``happened`` (came true;
+        default: whether the error is under 0.5), or both.
 
         Raises:
             ValidationError: a field is wrong, the outcome cannot be compared with the expectation,

@@ -158,6 +158,7 @@ strategy_id: _Of1 = _ids("Strategy")
 scope_id: _Of1 = _ids("LearningScope")
 level_id: _Of1 = _ids("Level")
 lens_id: _Of1 = _ids("Lens")
+consolidation_id: Callable[[str], str] = _ids("Consolidation")
 abandoned_id: _Of1 = _ids("Abandoned")
 """Of the key of an attempt without an outcome."""
 stream_id: _Of1 = _ids("Stream")

@@ -14,8 +14,8 @@ from typing import Any, get_args
 from graphmem.graph.access import View
 from graphmem.graph.estimate import STANDARD_ERRORS
 from graphmem.graph.graph import Graph
-from graphmem.ids import from_millis, task_id
-from graphmem.lessons.general_rules import AgentRules, consolidation_id, general_rules_of
+from graphmem.ids import consolidation_id, from_millis, task_id
+from graphmem.lessons.general_rules import AgentRules, general_rules_of
 from graphmem.lessons.priors import PriorReader
 from graphmem.lessons.proposals import MODEL
 from graphmem.models.advice import Kind, NearTask, RecallItem

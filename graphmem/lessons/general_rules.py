@@ -17,7 +17,7 @@ from typing import Any
 from graphmem.graph.access import View
 from graphmem.graph.derived import GENERAL_RULES, KINDS, PREFERRED, Page, Paged, Rebuilt, Verified
 from graphmem.graph.graph import Graph, Reader, Transaction
-from graphmem.ids import node_id, rule_id
+from graphmem.ids import consolidation_id, node_id, rule_id
 from graphmem.lessons.anti_patterns import preferred, refresh_preferred
 from graphmem.lessons.proposals import MODEL, Proposal
 from graphmem.store.paging import ranges, weighed
@@ -37,11 +37,6 @@ class Touched:
     wordings: set[str]
     told: bool  # whether one of them has a summary, and neither strategies nor sentences
     current: bool  # whether the rules followed from all episodes
-
-
-def consolidation_id(namespace: str) -> str:
-    """Return the id of the Consolidation node of a namespace."""
-    return node_id(namespace, "Consolidation")
 
 
 def consolidate(tx: Transaction, proposal: Proposal) -> tuple[dict[str, int], str | None]:

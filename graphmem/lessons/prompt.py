@@ -18,8 +18,9 @@ from graphmem.graph.arguments import check_function
 from graphmem.graph.estimate import HEURISTIC_ABOVE, STOPPED, Estimate, mean_of
 from graphmem.graph.graph import Graph
 from graphmem.graph.lookup import describe_unshared
+from graphmem.ids import consolidation_id
 from graphmem.lessons.anti_patterns import read_failing
-from graphmem.lessons.general_rules import AgentRules, consolidation_id
+from graphmem.lessons.general_rules import AgentRules
 from graphmem.lessons.priors import PriorReader, Priors, find_untried, unrestricted
 from graphmem.lessons.proposals import MODEL
 from graphmem.models.advice import ContextQuery

@@ -23,9 +23,8 @@ from graphmem.errors import NotFoundError, SeedingError, StorageError, Validatio
 from graphmem.files import part_of, writing
 from graphmem.graph.arguments import check_choice, checked_path
 from graphmem.graph.graph import Graph, Transaction
-from graphmem.ids import canonical_json, from_millis, node_id
+from graphmem.ids import canonical_json, consolidation_id, from_millis, node_id
 from graphmem.kinds import EXPORT_FORMATS, FILE_FORMATS, ExportFormat, FileFormat, NodeKind
-from graphmem.lessons.general_rules import consolidation_id
 from graphmem.lessons.priors import add_sources, read_priors
 from graphmem.levels import exchange as levels_exchange
 from graphmem.levels.exchange import LEVELS_RECORDS, LevelRecord

@@ -163,13 +163,12 @@ class Consumer(Iterator[Event], AsyncIterator[Event]):
         """Take over the claims of a consumer, or of all, that were idle for so many seconds."""
         before = self._graph.now() - int(idle * 1_000)
         which = {"group": self._given.group, "consumer": consumer, "before": before}
+        who = {"consumer": self._given.consumer, "before": before}
         return [
             claim
             for row in self._graph.read("events.claims", **which)
             if self._given.fits(row["agent"])
-            for claim in self._graph.write(
-                "events.reclaim", claim=row["claim"], consumer=self._given.consumer, before=before
-            )
+            for claim in self._graph.write("events.reclaim", claim=row["claim"], **who)
         ]
 
     def _open(self, claim: Row) -> None:
@@ -291,10 +290,19 @@ class Events:
         streams = self._graph.read("events.streams", agent=checked_agent(agent))
         if after is None:
             firsts = {row["agent"]: max(1, row["last"] - limit + 1) for row in streams}
-            return Listed(self._ordered(streams, firsts, limit)[-limit:])
-        places = checked("after", after, _Positions)
-        firsts = {agent: position + 1 for agent, position in places.items()}
-        return Listed(self._ordered(streams, firsts, limit))
+        else:
+            places = checked("after", after, _Positions)
+            firsts = {agent: position + 1 for agent, position in places.items()}
+        ids: list[str] = []
+        for row in streams:
+            first = firsts.get(row["agent"], 1)
+            ids += event_ids(row["stream"], first, min(row["last"], first + limit - 1))
+        agents = {row["stream"]: row["agent"] for row in streams}
+        own: dict[str, list[Event]] = {agent: [] for agent in agents.values()}
+        for event in sorted(read_events(self._graph, ids, agents), key=lambda event: event.seq):
+            own[event.agent].append(event)  # each stream keeps its order
+        events = [*heapq.merge(*own.values(), key=lambda event: event.recorded_at)]
+        return Listed(events[-limit:] if after is None else events)
 
     def positions(self) -> dict[str, int]:
         """Return the number of the last event of each agent's stream."""
@@ -306,15 +314,3 @@ class Events:
         for row in rows:
             row |= {"count": len(row["pending"]), "claimed_at": from_millis(row["claimed_at"])}
         return Listed(Pending(**row) for row in rows)
-
-    def _ordered(self, streams: list[Row], firsts: Mapping[str, int], limit: int) -> list[Event]:
-        """Return events of each stream from a number on, by date; each stream keeps its order."""
-        ids: list[str] = []
-        for row in streams:
-            first = firsts.get(row["agent"], 1)
-            ids += event_ids(row["stream"], first, min(row["last"], first + limit - 1))
-        agents = {row["stream"]: row["agent"] for row in streams}
-        own: dict[str, list[Event]] = {agent: [] for agent in agents.values()}
-        for event in sorted(read_events(self._graph, ids, agents), key=lambda event: event.seq):
-            own[event.agent].append(event)
-        return [*heapq.merge(*own.values(), key=lambda event: event.recorded_at)]

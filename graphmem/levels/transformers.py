@@ -299,32 +299,25 @@ def convert(
     if flow["holds"] == "entries" or not drafts:
         return [], Counter()
     if flow["holds"] == "episodes":
-        return _learn(graph.ns, flow["owner"], _unlearned(graph, drafts), outlets)
+        return _learn(graph, flow["owner"], drafts, outlets)
     if flow["holds"] == "knowledge":
         return _know(drafts, outlets)
     reason = "the level shows strategies, which come from episodes alone"
     return [], Counter({reason: len(drafts)})
 
 
-def _unlearned(graph: Graph, drafts: Iterable[Draft]) -> list[Draft]:
-    """Leave out what became an episode in another memory before an import."""
+def _learn(
+    graph: Graph, owner: str | None, drafts: Sequence[Draft], outlets: Outlets
+) -> tuple[list[Link], Counter[str]]:
     ids = sorted({source["id"] for draft in drafts for source in draft.sources})
     keys = {row["id"]: row["source_key"] for row in graph.read("flow.episodes_of", ids=ids)}
-
-    def is_new(draft: Draft) -> bool:
-        old = {keys.get(source["id"]) for source in draft.sources}
-        return None in old or old == {_source_key(draft)}
-
-    return [draft for draft in drafts if is_new(draft)]
-
-
-def _learn(
-    namespace: str, owner: str | None, drafts: Sequence[Draft], outlets: Outlets
-) -> tuple[list[Link], Counter[str]]:
     records: list[tuple[dict[str, Any], Draft]] = []
     reasons = Counter[str]()
     for draft in drafts:
         fields = _mapping_of(draft.row)
+        old = {keys.get(source["id"]) for source in draft.sources}
+        if None not in old and old != {_source_key(draft)}:
+            continue  # it became an episode in another memory, before an import
         if not is_record(draft.row):
             reasons["an episode needs a task, and success, score or outcome"] += 1
         elif fields.setdefault("agent", owner) != owner:
@@ -337,7 +330,7 @@ def _learn(
     refused = {one.index: one.reason for one in report.rejected}
     reasons.update(refused.values())
     links = [
-        (row["id"], node_id(namespace, "Episode", "key", fields["source_key"]))
+        (row["id"], node_id(graph.ns, "Episode", "key", fields["source_key"]))
         for index, (fields, draft) in enumerate(records)
         if index not in refused
         for row in draft.sources

@@ -90,7 +90,7 @@ class Lessons:
         statement = "lessons.pooled_heuristics" if pooled else "lessons.heuristics"
         asked = {"agents": view.agents, "task_type": checked_text("task_type", task_type)}
         least = view.trials(self._graph.settings)
-        rows = self._graph.read(statement, **asked, at_least=least, above=0.0)  # some changed
+        rows = self._graph.read(statement, **asked, at_least=least, above=0.0)  # some changed since
         rows = [row for row in rows if view.allows(row["task_type"])]
         if not pooled:
             for row in rows:

@@ -22,8 +22,7 @@ from graphmem.ids import to_millis
 from graphmem.search.embedding import Embedder, MiniLM
 from tests.faults.attack import LONG
 from tests.neo4j.jars import Neo4jUnavailable
-from tests.neo4j.patience import prepare
-from tests.neo4j.server import Found, shared
+from tests.neo4j.server import Found, prepare, shared
 
 SHARED = Path(__file__).resolve().parents[2] / "shared"
 

@@ -92,12 +92,10 @@ def p50(asked: Sequence[T], call: Callable[[T], object]) -> tuple[float, float]:
     return median(passed) * 1_000, median(spent) * 1_000
 
 
-def call_result(
-    what: str, took: tuple[float, float], baseline: str = "", most: float | None = None
-) -> Result:
+def call_result(what: str, took: tuple[float, float], most: float | None = None) -> Result:
     """Return the result for what :func:`p50` measured; ``most`` are the wanted milliseconds."""
     asked = "" if most is None else f"p50 under {most:g} ms"
-    return Result(what, f"p50 {took[0]:.2f} ms, processor {took[1]:.2f} ms", baseline, "", asked)
+    return Result(what, f"p50 {took[0]:.2f} ms, processor {took[1]:.2f} ms", "", "", asked)
 
 
 def millis(time_: float) -> str:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import time
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 
 from graphmem import Memory
-from tests.cli.running import lines, teach
+from tests.cli.running import DEPLOY, lines
 from tests.faults.learner import episode
 
 
@@ -26,8 +28,19 @@ def seeded(url: str) -> str:
 
 @pytest.fixture
 def learned(url: str) -> str:
-    """A memory of policies and events."""
-    teach(url)
+    """Two actions with values, one that was only observed, one of another agent; and events."""
+    may = datetime(2026, 5, 1, tzinfo=UTC)
+    with Memory.open(url) as memory:
+        policies = memory.policies
+        for place in range(10):
+            policies.update(
+                DEPLOY, "run", 1.0, next_state={"task": "check"}, success=place != 3, at=may
+            )
+        policies.update(DEPLOY, "wait", -1.0, spec={"for": 60}, terminal=True, at=may)
+        policies.signal(DEPLOY, "run", 0.75)
+        policies.observe(DEPLOY, "page $x$ 写", False)
+        time.sleep(0.002)  # events of one millisecond come in the order of their agents
+        policies.update(DEPLOY, "run", 5.0, terminal=True, agent="ada")
     return url
 
 

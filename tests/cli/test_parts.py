@@ -78,10 +78,10 @@ def consume(url: str, *arguments: str, group: str = "audit", consumer: str = "on
     return [json.loads(line) for line in text.splitlines()]
 
 
-def pending(url: str, group: str = "audit") -> dict[str, int]:
+def pending(url: str) -> dict[str, int]:
     with Memory.open(url) as memory:
         counts = Counter[str]()
-        for item in memory.events.pending(group):
+        for item in memory.events.pending("audit"):
             counts[item.consumer] += item.count
         return dict(counts)
 

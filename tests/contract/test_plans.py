@@ -12,8 +12,7 @@ from neo4j import GraphDatabase, Session
 
 from graphmem import Memory, Settings
 from graphmem.store.queries import Query, catalog
-from tests.neo4j.patience import patiently
-from tests.neo4j.server import Found
+from tests.neo4j.server import Found, patiently
 
 WHOLE = """
 calibration.ids calibration.similar consolidation.hold consolidation.likely_strategies

@@ -18,8 +18,7 @@ from graphmem.seeding import seed, sources
 from graphmem.store.queries import catalog
 from tests.contract.populating import populate
 from tests.docs.test_reference import edges_of_the_page, hold, read, section
-from tests.neo4j.patience import patiently
-from tests.neo4j.server import Found
+from tests.neo4j.server import Found, patiently
 
 BROWSER = catalog().folder / "browser"
 STYLE = (BROWSER / "graphmem.grass").read_text(encoding="utf-8")

@@ -27,8 +27,7 @@ from graphmem import Memory, Settings
 from graphmem.store import installing
 from tests.cli.running import run
 from tests.neo4j.jars import locked, run_merged
-from tests.neo4j.patience import patiently
-from tests.neo4j.server import Found
+from tests.neo4j.server import Found, patiently
 
 _FENCE = re.compile(
     r"^(?P<indent> *)```(?P<head>[^\n`]*)\n(?P<body>.*?)^(?P=indent)```$", re.M | re.S
@@ -94,12 +93,11 @@ def commands(text: str) -> list[Command]:
             found[-1][1].append(line)
         elif line.strip():
             raise AssertionError(f"a console block begins with '$ ', not with {line!r}")
-    return [_command("\n".join(command), "\n".join(output)) for command, output in found]
-
-
-def _command(text: str, expected: str) -> Command:
-    code = _EXIT.search(text)
-    return Command(text, expected, int(code[1]) if code else 0)
+    made = []
+    for command, output in found:
+        code = _EXIT.search(text := "\n".join(command))
+        made.append(Command(text, "\n".join(output), int(code[1]) if code else 0))
+    return made
 
 
 def same(expected: str, printed: str) -> bool:
@@ -152,17 +150,14 @@ class Runner:
 
     def _console(self, command: Command) -> None:
         text = self._real(command.text)
-        printed, code = self._alone(text) if _ALONE.fullmatch(text) else self._by_bash(text)
+        if _ALONE.fullmatch(text):
+            done = run(*shlex.split(text, comments=True)[1:])
+            printed, code = done.out + done.err, done.code
+        else:
+            ran = run_merged(["bash", "-c", text], ".", TIMEOUT)
+            printed, code = ran.stdout, ran.returncode
         self._compare(command.expected, printed, command.text)
         assert code == command.code, f"{command.text} ended with {code}"
-
-    def _alone(self, text: str) -> tuple[str, int]:
-        done = run(*shlex.split(text, comments=True)[1:])
-        return done.out + done.err, done.code
-
-    def _by_bash(self, text: str) -> tuple[str, int]:
-        done = run_merged(["bash", "-c", text], ".", TIMEOUT)
-        return done.stdout, done.returncode
 
     def _compare(self, expected: str, printed: str, what: str) -> None:
         for shown, real in self.given.items():

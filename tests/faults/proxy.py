@@ -7,7 +7,6 @@ import random
 import selectors
 import socket
 import threading
-from types import TracebackType
 
 SIZE = 65_536
 
@@ -32,12 +31,7 @@ class Proxy:
         self._thread.start()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._ended = True
         self._thread.join(10)
         self._listener.close()

@@ -28,12 +28,12 @@ def learn(memory: Memory, key: str) -> bool:
     return memory.learn("a task", "a strategy", success=True, source_key=key).created
 
 
-def quickly(work: Callable[[], object], limit: float = 30) -> None:
+def quickly(work: Callable[[], object]) -> None:
     """Fail if it takes longer, rather than wait for it."""
     thread = threading.Thread(target=work, daemon=True)
     thread.start()
-    thread.join(limit)
-    assert not thread.is_alive(), f"{work} still waits after {limit} seconds"
+    thread.join(30)
+    assert not thread.is_alive(), f"{work} still waits after 30 seconds"
 
 
 @pytest.fixture

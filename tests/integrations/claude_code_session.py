@@ -44,8 +44,8 @@ class Session:
         message = {"role": "user", "content": text}
         self.line("user", message, promptId=f"p{self.count}", **more)
 
-    def says(self, text: str, model: str = "claude-opus-5", **more: Any) -> None:
-        self._assistant({"type": "text", "text": text}, model, **more)
+    def says(self, text: str, **more: Any) -> None:
+        self._assistant({"type": "text", "text": text}, **more)
 
     def calls(
         self,
@@ -70,10 +70,10 @@ class Session:
         said = f"Exit code {code}\n{result}" if code else result
         self.calls("Bash", {"command": command}, said, error=code != 0, **more)
 
-    def _assistant(self, block: dict[str, Any], model: str = "claude-opus-5", **more: Any) -> None:
+    def _assistant(self, block: dict[str, Any], **more: Any) -> None:
         message = {
-            "id": f"msg_{self.count}", "type": "message", "role": "assistant", "model": model,
-            "content": [block], "stop_reason": None,
+            "id": f"msg_{self.count}", "type": "message", "role": "assistant",
+            "model": "claude-opus-5", "content": [block], "stop_reason": None,
             "usage": {"input_tokens": 3, "output_tokens": 5},
         }  # fmt: skip
         self.line("assistant", message, **more)

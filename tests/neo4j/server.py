@@ -24,7 +24,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 try:
     import fcntl
@@ -35,7 +35,10 @@ import pytest
 from neo4j import Driver, GraphDatabase
 from neo4j.exceptions import AuthError, DriverError, Neo4jError
 
+from graphmem import Memory, Settings
 from tests.neo4j.jars import Neo4jUnavailable, fetch_jars, find_java, first_line, locked
+
+T = TypeVar("T")
 
 HOST = "127.0.0.1"
 USER = "neo4j"
@@ -46,6 +49,8 @@ INITIAL_PASSWORD = "neo4j"  # noqa: S105 - what Neo4j itself gives to a new data
 START_TIMEOUT = 300.0
 STOP_TIMEOUT = 60.0
 IMAGE = "neo4j:5.26-community"
+PAUSES = (0.1, 0.3, 1.0, 3.0)
+"""Seconds between attempts of a statement that could not be planned."""
 
 # Below the range of outgoing connections: a client that dials a dead server's port again and again
 # could otherwise be given that very port, and the server could not come back on it.
@@ -515,3 +520,28 @@ def stop_on_signals() -> None:
 
     for number in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, interrupt)
+
+
+def patiently(work: Callable[[], T]) -> T:
+    """Return what ``work`` returns; do it again where the server could not plan a statement.
+
+    It gives up one that it had to plan again and again, as others change its schema. graphmem
+    repeats it; drivers do not, so tests that send statements of their own by a driver do it here.
+    """
+    for pause in PAUSES:
+        try:
+            return work()
+        except Neo4jError as error:
+            if "frequent schema changes" not in str(error):
+                raise
+            time.sleep(pause)
+    return work()
+
+
+def prepare(found: Found) -> None:
+    """Create all indexes, and wait until they are there, so that no test changes the schema."""
+    settings = Settings(user=found.user, password=found.password)
+    with Memory.open(found.uri, settings=settings) as memory:
+        memory.store.apply_schema()
+        driver = memory.store._driver  # type: ignore[attr-defined]
+        patiently(lambda: driver.execute_query("CALL db.awaitIndexes(120)"))

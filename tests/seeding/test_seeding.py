@@ -335,13 +335,13 @@ Correct answer: there
 """
 
 
-def attempts(text: str, stem: str = STEM) -> list[Episode]:
-    found = settled(*records("reflexion", text.encode(), stem))
+def attempts(text: str) -> list[Episode]:
+    found = settled(*records("reflexion", text, STEM))
     return [item for item in found if isinstance(item, Episode)]
 
 
 def refusals(text: str) -> list[Refused]:
-    found = settled(*records("reflexion", text.encode(), STEM))
+    found = settled(*records("reflexion", text, STEM))
     return [item for item in found if isinstance(item, Refused)]
 
 

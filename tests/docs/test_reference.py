@@ -232,20 +232,7 @@ AT = datetime(2025, 3, 3, tzinfo=UTC)
 def complete(memory: Memory) -> None:
     """Fill the memory; the last texts wait for their vectors."""
     populate(memory, "all")
-    learn_everything(memory)
-    find_alternatives(memory)
-    predict_and_count(memory)
-    hold(memory)
-    memory.scopes.set("agent", can_learn=["type"], min_occurrences=2)
-    memory.people.know("domain", "fact", at=AT, valid_from=AT, valid_to=AT + timedelta(days=9))
-    memory.strategies()
-    memory.upkeep.flush()
-    memory.upkeep.relink("hashing")
-    memory.learn("book a train", "book a train", success=True)
-
-
-def learn_everything(memory: Memory) -> None:
-    """Learn an episode with all fields, and an attempt that was interrupted."""
+    # An episode with all fields, and an attempt that was interrupted.
     memory.learn(
         "t",
         [StrategyUse("a", shown=True), "failed"],
@@ -263,10 +250,7 @@ def learn_everything(memory: Memory) -> None:
     )
     with contextlib.suppress(KeyboardInterrupt), memory.attempt("t", task_type="type"):
         raise KeyboardInterrupt
-
-
-def find_alternatives(memory: Memory) -> None:
-    """Let one strategy fail where another works, and a model conclude something."""
+    # One strategy fails where another works, and a model concludes something.
     card: dict[str, Any] = {
         **dict.fromkeys(("type", "bad_decision", "worker", "correct_decision"), "x"),
         "extra": {"a": 1},
@@ -289,10 +273,7 @@ def find_alternatives(memory: Memory) -> None:
     with serving(rules(conclusion)) as server:
         model = ModelSettings(base_url=server.url, name="any")
         assert memory.lessons.consolidate(model, force=True).model_rules == 1
-
-
-def predict_and_count(memory: Memory) -> None:
-    """Update with all arguments, find cycles of successes, and resolve predictions."""
+    # Updates with all arguments, cycles of successes, and predictions that are resolved.
     update = memory.policies.update
     go = update(HERE, "go", 1.0, next_state={"x": 2}, next_actions=2, at=AT).policy_id
     update(HERE, "go", 1.0, next_max_q=0.5)
@@ -305,6 +286,13 @@ def predict_and_count(memory: Memory) -> None:
         )
         memory.predictions.resolve(expected.id, actual={"a": 1})
     assert ids(memory, "Cycle")
+    hold(memory)
+    memory.scopes.set("agent", can_learn=["type"], min_occurrences=2)
+    memory.people.know("domain", "fact", at=AT, valid_from=AT, valid_to=AT + timedelta(days=9))
+    memory.strategies()
+    memory.upkeep.flush()
+    memory.upkeep.relink("hashing")
+    memory.learn("book a train", "book a train", success=True)
 
 
 def hold(memory: Memory) -> None:

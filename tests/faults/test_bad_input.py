@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta, timezone
 from typing import Any
 
@@ -144,15 +143,6 @@ def check(error: ValidationError, field: str) -> None:
     assert not error.retryable
 
 
-@pytest.fixture
-def untouched() -> Iterator[Memory]:
-    with Memory.open("memory:") as memory:
-        memory.learn("a task", "a strategy", success=True, source_key="first")
-        before = memory.stats(), memory.strategies()
-        yield memory
-        assert (memory.stats(), memory.strategies()) == before
-
-
 OF_RECORDS = {"extra", "occurrence", "outcome", "self"}
 """What ``learn`` does not take."""
 
@@ -213,11 +203,14 @@ def test_a_value_that_cannot_be_shown_does_not_hide_the_error() -> None:
 
 
 @pytest.mark.parametrize("thing", [None, 5, "an episode", ["task"], {1: 2}, {"task": "t"}, Step()])
-def test_what_is_no_episode_is_refused(untouched: Memory, thing: Any) -> None:
+def test_what_is_no_episode_is_refused(unstored: Memory, thing: Any) -> None:
+    unstored.learn("a task", "a strategy", success=True, source_key="first")
+    before = unstored.stats(), unstored.strategies()
     with pytest.raises(ValidationError):
-        untouched.learn_many([thing])
-    report = untouched.learn_many([thing], on_error="collect")
+        unstored.learn_many([thing])
+    report = unstored.learn_many([thing], on_error="collect")
     assert (report.created, len(report.rejected)) == (0, 1)
+    assert (unstored.stats(), unstored.strategies()) == before
 
 
 def test_with_raise_the_batches_before_the_bad_record_stay(memory: Memory) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from uuid import uuid4
@@ -70,53 +69,37 @@ def write(memory: Memory, place: int, heard: Heard) -> None:
                 break
 
 
-def check(memory: Memory, heard: Heard) -> None:
-    """Every acknowledged episode is there, once; what was refused may be tried again."""
-    wanted = sorted(f"{place}/{number}" for place in range(WRITERS) for number in range(CALLS))
-    assert sorted(heard.learned) == wanted, heard
-    assert keys(memory) == wanted, heard
-    assert all(error.retryable for error in heard.errors), heard
-    assert max(heard.waits) < ALLOWED, heard
-    assert not memory.verify().differences
-
-
-def storm(memory: Memory, disturb: Callable[[Heard], None]) -> Heard:
-    """Let writers loose on a memory, and disturb them meanwhile."""
-    heard = Heard()
-    password = memory.settings.password
-    patient = Settings(user=memory.settings.user, password=password)
-    with Memory.open(memory.store.url, namespace=memory.namespace, settings=patient) as first:
-        first.learn("task 0", ["strategy 0", "ask"], success=True)  # the server makes its plan
-        first.upkeep.erase(first.episodes(strategy="ask")[0].id)
-    with ThreadPoolExecutor(WRITERS) as pool:
-        futures = [pool.submit(write, memory, place, heard) for place in range(WRITERS)]
-        disturb(heard)
-        for future in futures:
-            future.result()
-    return heard
-
-
 @pytest.mark.neo4j
 def test_writers_hear_in_time_where_connections_break(
     neo4j: Found, caplog: pytest.LogCaptureFixture
 ) -> None:
+    """Every acknowledged episode is there, once; what was refused may be tried again."""
     host, _, port = neo4j.uri.rpartition("//")[2].partition(":")
-    settings = Settings(user=neo4j.user, password=neo4j.password, wait=RETRY)
-    namespace = f"cut-{uuid4().hex[:12]}"
+    patient = Settings(user=neo4j.user, password=neo4j.password)
+    settings = patient.model_copy(update={"wait": RETRY})
+    namespace, heard = f"cut-{uuid4().hex[:12]}", Heard()
     with (
         Proxy(host, int(port or 7687)) as proxy,
         Memory.open(proxy.uri, namespace=namespace, settings=settings) as memory,
     ):
-
-        def cut(heard: Heard) -> None:
+        with Memory.open(proxy.uri, namespace=namespace, settings=patient) as first:
+            first.learn("task 0", ["strategy 0", "ask"], success=True)  # the server makes its plan
+            first.upkeep.erase(first.episodes(strategy="ask")[0].id)
+        with ThreadPoolExecutor(WRITERS) as pool:
+            futures = [pool.submit(write, memory, place, heard) for place in range(WRITERS)]
             proxy.chance = 0.01
             while len(heard.learned) < WRITERS * CALLS * 3 // 4:
                 time.sleep(0.01)
             proxy.chance = 0.0
-
-        heard = storm(memory, cut)
+            for future in futures:
+                future.result()
         assert proxy.cuts
-        check(memory, heard)
+        wanted = sorted(f"{place}/{number}" for place in range(WRITERS) for number in range(CALLS))
+        assert sorted(heard.learned) == wanted, heard
+        assert keys(memory) == wanted, heard
+        assert all(error.retryable for error in heard.errors), heard
+        assert max(heard.waits) < ALLOWED, heard
+        assert not memory.verify().differences
     # They hear it by an error: without handlers, records would be lines on standard error.
     assert [record for record in caplog.records if record.name.startswith("neo4j")] == []
 

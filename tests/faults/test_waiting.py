@@ -227,7 +227,8 @@ def test_calls_that_write_are_known_as_such(folder: str, holder: Learner) -> Non
     called: set[str] = set()
 
     async def check(name: str, method: Callable[..., Awaitable[object]]) -> None:
-        called_as = inspect.getclosurevars(inspect.unwrap(method, stop=_is_call)).nonlocals
+        call = inspect.unwrap(method, stop=lambda one: one.__code__.co_name == "call")
+        called_as = inspect.getclosurevars(call).nonlocals
         if "writes" not in called_as:
             return  # `attempt` begins something, and calls nothing itself
         writes = called_as["writes"]
@@ -258,7 +259,3 @@ def test_calls_that_write_are_known_as_such(folder: str, holder: Learner) -> Non
 
     asyncio.run(work())
     assert {"recall", "stats", "lessons.consolidate", "upkeep.rebuild"} <= called
-
-
-def _is_call(function: Callable[..., object]) -> bool:
-    return function.__code__.co_name == "call"

@@ -336,15 +336,11 @@ def said(result: Any) -> Any:
     return result
 
 
-def widened(op: Any) -> Any:
-    """A search for everything that fits: two stores have orders of their own."""
-    return op._replace(limit=1_000) if isinstance(op, SearchOp) else op
-
-
 def compare(store: BaseStore, model: InMemoryStore, batch: Sequence[Any]) -> None:
     for namespace in [name for name, items in model._data.items() if not items]:
         del model._data[namespace]  # the model lists namespaces that only were asked for
-    ops = [widened(op) for op in batch]
+    # A search for everything that fits: two stores have orders of their own.
+    ops = [op._replace(limit=1_000) if isinstance(op, SearchOp) else op for op in batch]
     listed = [model.batch([op])[0] if isinstance(op, ListNamespacesOp) else None for op in ops]
     results = [said(result) for result in model.batch(ops)]
     expected = [

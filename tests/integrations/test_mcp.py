@@ -86,14 +86,6 @@ def serving(*arguments: str, url: str) -> Iterator[tuple[subprocess.Popen[str], 
         assert "Traceback" not in err, err
 
 
-def over_stdio(url: str, *arguments: str, **env: str) -> Any:
-    command = ["-c", CODE, "--url", url, "mcp", *arguments]
-    surroundings = {**os.environ, **env}
-    return stdio_client(
-        StdioServerParameters(command=sys.executable, args=command, env=surroundings)
-    )
-
-
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")
 
 ASKING = [
@@ -446,7 +438,9 @@ def test_over_standard_input_and_output(url: str, settings: Settings, mode: str)
             "too little known: 1 of 1 on 'refund a cancelled flight', like this one"
         )
 
-    talk(over_stdio(url, **env), work, mode)
+    command = ["-c", CODE, "--url", url, "mcp"]
+    server = StdioServerParameters(command=sys.executable, args=command, env={**os.environ, **env})
+    talk(stdio_client(server), work, mode)
 
 
 @pytest.mark.parametrize("number", [None, signal.SIGTERM, signal.SIGINT])

@@ -38,7 +38,11 @@ def find_java() -> Path:
     java = inside or shutil.which("java")
     if not java:
         raise Neo4jUnavailable(f"Java {MINIMUM_JAVA} or later is not installed")
-    found = re.search(r'version "(\d+)', _java_version(Path(java)))
+    try:
+        printed = run_merged([java, "-version"], ".", 30).stdout
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise Neo4jUnavailable(f"{java} does not run: {first_line(error)}") from error
+    found = re.search(r'version "(\d+)', printed)
     if not found or int(found[1]) < MINIMUM_JAVA:
         version = found[1] if found else "of an unknown version"
         raise Neo4jUnavailable(f"Java {MINIMUM_JAVA} or later is needed, and {java} is {version}")
@@ -101,13 +105,6 @@ def run_merged(
         timeout=seconds,
         check=False,
     )
-
-
-def _java_version(java: Path) -> str:
-    try:
-        return run_merged([str(java), "-version"], ".", 30).stdout
-    except (OSError, subprocess.TimeoutExpired) as error:
-        raise Neo4jUnavailable(f"{java} does not run: {first_line(error)}") from error
 
 
 def _maven_error(output: str) -> str:

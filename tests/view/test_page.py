@@ -447,14 +447,9 @@ def populated(memory: Memory) -> list[str]:
 
 
 def test_whatever_is_asked_is_answered(unstored: Memory) -> None:
+    """Each route is asked, with parameters, headers and bodies of all kinds."""
     ids = populated(unstored)
-    before = unstored.stats()
-    attack(build(unstored, TOKEN, {HOST}), ids)
-    assert unstored.stats() == before, "a page without --write changed the memory"
-
-
-def attack(app: Any, ids: list[str]) -> None:
-    """Ask each route, with parameters, headers and bodies of all kinds."""
+    before, app = unstored.stats(), build(unstored, TOKEN, {HOST})
     table, names = routes(app), parameters()
     values = st.sampled_from([*HOSTILE, *ids]) | st.text(max_size=30)
     texts = values.map(lambda text: quote(text.encode("utf-8", "surrogatepass"), safe=""))
@@ -490,6 +485,7 @@ def attack(app: Any, ids: list[str]) -> None:
             assert answer.status in (400, 403)
 
     asked()
+    assert unstored.stats() == before, "a page without --write changed the memory"
 
 
 def test_a_route_that_writes_needs_write(memory: Memory) -> None:

@@ -298,13 +298,12 @@ SHAPES: dict[str, list[Any]] = {
     "otlp": [OTLP],
 }
 """The JSON values that logs of formats hold."""
-TEXTS = {"reflexion": REFLEXION}
 
 
 def logs() -> list[tuple[str, bytes]]:
     """Return small logs with the formats that they are in."""
-    texts = [(name, text.encode()) for name, text in TEXTS.items()]
-    texts += [("inspect", zipped(INSPECT)), ("langfuse", OBSERVATIONS.encode())]
+    texts = [("reflexion", REFLEXION.encode()), ("langfuse", OBSERVATIONS.encode())]
+    texts.append(("inspect", zipped(INSPECT)))
     return texts + [
         (name, json.dumps(shape).encode()) for name, shapes in SHAPES.items() for shape in shapes
     ]

@@ -104,11 +104,10 @@ def test_a_map_as_a_text_may_be_longer_than_the_name_of_a_file(unstored: Memory)
 
 def test_equal_lines_count_each_and_once(memory: Memory, tmp_path: Path) -> None:
     """Also where a seeding ends early, and where equal ones were one before."""
-    record = {"task": "t", "strategy": "s", "success": True}
-    memory.learn_many([record])
+    memory.learn_many([LINE])
     [before] = [row.id for row in memory.episodes(strategy="s")]
-    texts = [json.dumps(record), json.dumps({**record, "score": 1.0, "source": "x"})]
-    texts += [json.dumps({**record, "score": 0.2}), json.dumps({**record, "success": False})]
+    texts = [json.dumps(LINE), json.dumps({**LINE, "score": 1.0, "source": "x"})]
+    texts += [json.dumps({**LINE, "score": 0.2}), json.dumps({**LINE, "success": False})]
     (log := tmp_path / "log.jsonl").write_text("\n".join(texts * 3) + "\n")
 
     # Of each four lines the first two are equal, the third contradicts itself.

@@ -212,9 +212,7 @@ def erase(folder: Path, scale: float) -> Iterator[Result]:
     """Learn a history and remove a quarter; compare both rates, and the files of the folder."""
     size = max(1_000, int(SIZE * scale))
     with Memory.open(folder / "g") as memory:
-        started = time.perf_counter()
-        memory.learn_many(history(size))
-        learning = size / (time.perf_counter() - started)
+        learning = size / seconds(lambda: memory.learn_many(history(size)))
         memory.store.compact()
         before = _file_size(folder)
         started = time.perf_counter()

@@ -331,12 +331,6 @@ class Found:
     password: str = field(repr=False)
     close: Callable[[], object] = field(default=lambda: None, repr=False)
 
-    def __enter__(self) -> Found:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
 
 def find_or_start(*, conf: str = "", compiler: Sequence[str] = ()) -> Found:
     """The first of: the server that ``NEO4J_URI`` names, a container, Maven's jars.
@@ -366,7 +360,7 @@ def shared(folder: Path) -> Iterator[Found]:
     """
     starting, told = folder / "neo4j.lock", folder / "neo4j.json"
     if fcntl is None:  # Windows has no such locks: there everybody has a server of its own
-        with find_or_start(conf=PLAN_ONCE, compiler=FOR_MINUTES) as found:
+        with contextlib.closing(find_or_start(conf=PLAN_ONCE, compiler=FOR_MINUTES)) as found:
             yield found
         return
     with locked(starting):

@@ -9,7 +9,7 @@ import pytest
 from graphmem import Memory, Settings
 from graphmem.printable import percent
 from tests.cli.running import complaint, good, run
-from tests.contract.test_evaluating import log
+from tests.contract.test_choosing import log
 from tests.faults.learner import run_program
 
 HASHING = {"GRAPHMEM_EMBEDDER": "hashing"}

@@ -261,6 +261,16 @@ def known(memory: Memory, state: Any, action: str | None = None, **more: Any) ->
     return some(memory.policies.get(state, action, **more))
 
 
+def observe(
+    memory: Memory, state: Any, action: str, successes: int, failures: int = 0, **more: Any
+) -> None:
+    """Say of an action in a state how often it worked, then how often not."""
+    memory.policies.update_many(
+        {"state": state, "action": action, "success": success, **more}
+        for success in [True] * successes + [False] * failures
+    )
+
+
 def set_all(memory: Memory, values: Iterable[tuple[Any, Any, float]], **more: Any) -> None:
     """Set the values of actions, each (state, action, q)."""
     for state, action, q in values:

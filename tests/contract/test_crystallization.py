@@ -15,18 +15,11 @@ from hypothesis.stateful import Bundle, invariant, rule
 from graphmem import Episode, Memory, Step
 from graphmem.models.policies import CrystallizeReport
 from tests.conftest import Opener
-from tests.contract.teaching import known, some, wilson
+from tests.contract.teaching import known, observe, some, wilson
 from tests.machines import MemoryMachine, run
 
 HERE: dict[str, Any] = {"task": "deploy"}
 MAY = datetime(2026, 5, 1, tzinfo=UTC)
-
-
-def observe(memory: Memory, action: str, successes: int, failures: int = 0, **more: Any) -> None:
-    memory.policies.update_many(
-        {"state": HERE, "action": action, "success": success, **more}
-        for success in [True] * successes + [False] * failures
-    )
 
 
 def actions(found: Iterable[Any]) -> list[str]:
@@ -37,8 +30,8 @@ def actions(found: Iterable[Any]) -> list[str]:
 
 
 def test_what_worked_often_enough_becomes_a_policy_worth_its_lower_bound(memory: Memory) -> None:
-    observe(memory, "run", 10, 1)
-    observe(memory, "wait", 3)
+    observe(memory, HERE, "run", 10, 1)
+    observe(memory, HERE, "wait", 3)
     assert memory.policies.best(HERE) is None
     nothing = memory.policies.crystallize("nobody")
     assert (nothing.created, nothing.below, nothing.below_count, nothing.kept) == ((), (), 0, 0)
@@ -59,10 +52,10 @@ def test_what_worked_often_enough_becomes_a_policy_worth_its_lower_bound(memory:
 
 
 def test_what_does_not_qualify_is_listed_nearest_first_with_its_distance(memory: Memory) -> None:
-    observe(memory, "three of three", 3)
-    observe(memory, "five of five", 5)
-    observe(memory, "never", 0, 5)
-    observe(memory, "seven of eight", 7, 1)
+    observe(memory, HERE, "three of three", 3)
+    observe(memory, HERE, "five of five", 5)
+    observe(memory, HERE, "never", 0, 5)
+    observe(memory, HERE, "seven of eight", 7, 1)
     report = memory.policies.crystallize()
     assert report.created == ()
     assert actions(report.below) == ["five of five", "seven of eight", "three of three", "never"]
@@ -79,27 +72,27 @@ def test_what_does_not_qualify_is_listed_nearest_first_with_its_distance(memory:
 
 
 def test_later_failures_take_a_policy_back_and_successes_bring_it_again(memory: Memory) -> None:
-    observe(memory, "run", 10)
+    observe(memory, HERE, "run", 10)
     memory.policies.crystallize()
-    observe(memory, "run", 0, 1)
+    observe(memory, HERE, "run", 0, 1)
     updated = memory.policies.crystallize()
     assert actions(updated.updated) == ["run"]
     assert known(memory, HERE, "run").q == updated.updated[0].lower < wilson(10, 10)[0]
 
-    observe(memory, "run", 0, 2)
+    observe(memory, HERE, "run", 0, 2)
     back = memory.policies.crystallize()
     assert actions(back.taken_back) == ["run"]
     assert back.taken_back[0].more > 0
     assert not known(memory, HERE, "run").crystallized
     assert memory.policies.best(HERE) is None
 
-    observe(memory, "run", 10)
+    observe(memory, HERE, "run", 10)
     assert actions(memory.policies.crystallize().created) == ["run"]
     kinds = [
         p.kind for p in memory.policies.history(known(memory, HERE, "run")) if p.kind != "outcome"
     ]
     assert kinds == ["crystallized", "crystallized", "taken_back", "crystallized"]
-    observe(memory, "never taken back", 10)
+    observe(memory, HERE, "never taken back", 10)
     memory.policies.crystallize()
     [row] = memory.query("analysis.taken_back")
     assert (row["action"], row["taken_back"], row["crystallized"]) == ("run", 1, True)
@@ -112,10 +105,10 @@ def test_a_value_that_was_learned_or_set_is_nobody_elses(memory: Memory, how: st
         memory.policies.update(HERE, "run", -1.0, terminal=True)
     else:
         memory.policies.set_q(HERE, "run", -0.1)
-    observe(memory, "run", 10)
+    observe(memory, HERE, "run", 10)
     assert actions(memory.policies.crystallize().created) == ["run"]
     assert known(memory, HERE, "run").q == -0.1
-    observe(memory, "run", 0, 10)
+    observe(memory, HERE, "run", 0, 10)
     assert actions(memory.policies.crystallize().taken_back) == ["run"]
     best = some(memory.policies.best(HERE))  # it was there before, and stays
     assert (best.q, best.crystallized) == (-0.1, False)
@@ -160,12 +153,12 @@ def test_an_action_in_words_is_one_policy_in_steps_and_updates(memory: Memory) -
 
 @pytest.mark.parametrize("engine", ["embedded"], indirect=True)
 def test_a_consumer_crystallizes_as_evidence_comes(memory: Memory) -> None:
-    observe(memory, "run", 7)
-    observe(memory, "run", 3, agent="ada")
+    observe(memory, HERE, "run", 7)
+    observe(memory, HERE, "run", 3, agent="ada")
     memory.events.crystallize(follow=False)
     assert actions(memory.policies.list(HERE)) == ["run", "run"]
     assert [one.crystallized for one in memory.policies.list(HERE)] == [True, False]
-    observe(memory, "run", 0, 7)
+    observe(memory, HERE, "run", 0, 7)
     memory.events.crystallize(follow=False)
     assert not known(memory, HERE, "run").crystallized
     assert [event.kind for event in memory.events.tail(100)].count("crystallized") == 1
@@ -173,8 +166,8 @@ def test_a_consumer_crystallizes_as_evidence_comes(memory: Memory) -> None:
 
 def test_thresholds_are_those_of_the_call_else_of_the_settings(opened: Opener) -> None:
     memory = opened(min_events=5, crystallize_above=0.3, z=1.0)
-    observe(memory, "four", 4)
-    observe(memory, "five", 5)
+    observe(memory, HERE, "four", 4)
+    observe(memory, HERE, "five", 5)
     report = memory.policies.crystallize()
     assert actions(report.created) == ["five"]
     assert (report.min_events, report.threshold, report.z) == (5, 0.3, 1.0)

@@ -15,7 +15,7 @@ from graphmem import Memory, Step
 from graphmem.errors import NotFoundError, ValidationError
 from graphmem.models.policies import Event, Point, Policy
 from tests.conftest import Clock, Opener
-from tests.contract.teaching import known, wilson
+from tests.contract.teaching import known, observe, wilson
 
 DEPLOY: dict[str, Any] = {"task": "deploy"}
 VERIFY: dict[str, Any] = {"task": "verify"}
@@ -29,13 +29,6 @@ def written(memory: Memory) -> list[Event]:
 
 def numbers(events: list[Event]) -> list[int]:
     return [event.seq for event in events]
-
-
-def outcomes(memory: Memory, count: int, agent: str = "default") -> None:
-    """Write events with the numbers 1, 2, 3 ... into the stream of an agent."""
-    memory.policies.update_many(
-        {"state": DEPLOY, "action": "run", "success": True, "agent": agent} for _ in range(count)
-    )
 
 
 # Every change is an event
@@ -126,16 +119,16 @@ def test_tail_shows_the_latest_events_or_those_after_positions(memory: Memory) -
         return [(event.agent, event.seq) for event in events]
 
     assert memory.events.tail() == []
-    outcomes(memory, 3, "a")
+    observe(memory, DEPLOY, "run", 3, agent="a")
     time.sleep(0.01)
-    outcomes(memory, 2, "b")
+    observe(memory, DEPLOY, "run", 2, agent="b")
     assert shown(memory.events.tail(3)) == [("a", 3), ("b", 1), ("b", 2)]
     assert numbers(memory.events.tail(2, agent="a")) == [2, 3]
     assert memory.events.tail(agent="nobody") == []
     places = memory.events.positions()
     assert places == {"a": 3, "b": 2}
     assert memory.events.tail(after=places) == []
-    outcomes(memory, 2, "a")
+    observe(memory, DEPLOY, "run", 2, agent="a")
     assert shown(memory.events.tail(after=places)) == [("a", 4), ("a", 5)]
     assert numbers(memory.events.tail(2, after={"a": 1, "b": 2})) == [2, 3]
     assert len(list(memory.events.listen("group", follow=False))) == 7  # nobody had got them

@@ -185,17 +185,15 @@ class TestLessons:
         self, memory: Memory, monkeypatch: pytest.MonkeyPatch, verdict: str
     ) -> None:
         works = verdict == "WORKS"
+
+        def run(number: int, praised: bool, good: bool, **given: Any) -> dict[str, Any]:
+            said = {"successes" if praised else "mistakes": ["asked first"], **given}
+            score, key = 0.9 if good else 0.1, f"{praised}/{number}"
+            return {"task": "refund", "strategy": [], "score": score, "source_key": key, **said}
+
         memory.learn_many(
-            {
-                "task": "refund",
-                "strategy": [],
-                "score": 0.9 if (number < 4) == works else 0.1,
-                "agent": "ada" if number else "grace",
-                "successes" if works else "mistakes": ["asked first"],
-                "ended_at": day(number),
-                "source_key": str(number),
-            }
-            for number in range(5)
+            run(n, works, (n < 4) == works, agent="ada" if n else "grace", ended_at=day(n))
+            for n in range(5)
         )
         [row] = memory.lessons.rules("refund")
         found = memory.explain(row)
@@ -212,16 +210,7 @@ class TestLessons:
 
         lost = found.what_would_change[-1]
         assert (lost.direction, lost.more, lost.becomes) == ("against", 3, "no rule")
-        memory.learn_many(
-            {
-                "task": "refund",
-                "strategy": [],
-                "score": 0.1 if works else 0.9,
-                "mistakes" if works else "successes": ["asked first"],
-                "source_key": f"against {number}",
-            }
-            for number in range(lost.more)
-        )
+        memory.learn_many(run(number, not works, not works) for number in range(lost.more))
         assert memory.lessons.rules("refund") == []
         none = memory.explain(row.id)
         # Read as if it worked: those count that list it as a success with a high score.

@@ -17,7 +17,7 @@ from graphmem.store.queries import _Shared, catalog
 from graphmem.text.error_classes import error_class
 from graphmem.text.task_types import infer_task_type
 from tests.conftest import of_peers
-from tests.contract.teaching import known, some
+from tests.contract.teaching import known, observe, some
 
 STATE = {"task": "deploy"}
 
@@ -53,22 +53,15 @@ def test_a_date_among_the_features_is_an_error_and_not_hashed_as_python_prints_i
     assert fingerprint({"t": text}) == entry["expect"]  # the text itself can be given
 
 
-def observe(memory: Memory, agent: str, counts: dict[str, tuple[int, int]]) -> None:
-    """Record for each action how often it worked, and of how many times."""
-    memory.policies.update_many(
-        {"state": STATE, "action": action, "success": number < successes, "agent": agent}
-        for action, (successes, trials) in counts.items()
-        for number in range(trials)
-    )
-
-
 def test_crystallizing_decides_as_the_peer_did_and_starts_at_the_lower_bound(
     memory: Memory,
 ) -> None:
     entries = {
         f"{e['successes']}/{e['total']}": e for e in of_peers("popoto", "crystallize_decision")
     }
-    observe(memory, "default", {n: (e["successes"], e["total"]) for n, e in entries.items()})
+    for name, entry in entries.items():
+        successes, trials = entry["successes"], entry["total"]
+        observe(memory, STATE, name, successes, trials - successes)
     report = memory.policies.crystallize()
     created = {found.action: found.lower for found in report.created}
     below = {found.action: found.lower for found in report.below}

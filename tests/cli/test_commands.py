@@ -9,7 +9,6 @@ import shlex
 from collections.abc import Iterator
 from inspect import cleandoc
 from pathlib import Path
-from typing import Any
 
 import click
 import pytest
@@ -142,15 +141,19 @@ def test_a_traceback_is_shown_with_debug_only(seeded: str) -> None:
 # Names and help
 
 
-def commands(group: click.Group = cli, *path: str) -> Iterator[tuple[tuple[str, ...], Any]]:
+def walk(group: click.Group, path: str = "graphmem") -> Iterator[tuple[str, click.Command]]:
+    """Yield all commands in a group, by their names."""
     for name, command in group.commands.items():
+        yield f"{path} {name}", command
         if isinstance(command, click.Group):
-            yield from commands(command, *path, name)
-        else:
-            yield (*path, name), command
+            yield from walk(command, f"{path} {name}")
 
 
-COMMANDS = dict(commands())
+COMMANDS = {
+    tuple(path.split()[1:]): command
+    for path, command in walk(cli)
+    if not isinstance(command, click.Group)
+}
 
 
 def test_there_are_few_commands() -> None:

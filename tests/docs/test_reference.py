@@ -17,7 +17,6 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-import click
 import jsonschema
 import pytest
 
@@ -28,6 +27,7 @@ from graphmem.models.episodes import MistakeCard
 from graphmem.models.fields import MAX_KEY, MAX_STEPS, MAX_STRATEGIES, MAX_TEXT
 from graphmem.models.policies import EventKind
 from graphmem.seeding import formats, jsonl
+from tests.cli.test_commands import walk
 from tests.contract.populating import HERE, ids, populate
 from tests.faults.model_server import rules, serving
 
@@ -62,14 +62,6 @@ def section(text: str, heading: str) -> str:
             found.append(line)
     assert found, f"no section {heading!r}"
     return "".join(found)
-
-
-def walk(group: click.Group, path: str = "graphmem") -> Iterator[tuple[str, click.Command]]:
-    """Yield all commands in a group, by their names."""
-    for name, command in group.commands.items():
-        yield f"{path} {name}", command
-        if isinstance(command, click.Group):
-            yield from walk(command, f"{path} {name}")
 
 
 def test_pages_are_tidy() -> None:

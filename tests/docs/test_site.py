@@ -35,8 +35,9 @@ from graphmem.seeding import formats
 from graphmem.skills import Skills
 from graphmem.store.queries import catalog
 from graphmem.upkeep import Upkeep
+from tests.cli.test_commands import walk
 from tests.contract.calling import models
-from tests.docs.test_reference import ROOT, walk
+from tests.docs.test_reference import ROOT
 
 MEMBERS: dict[str, type] = {
     "memory": Memory,

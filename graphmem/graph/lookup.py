@@ -136,7 +136,10 @@ def find_items(reader: Reader, item: HasId | str, kind: str | None, view: View) 
     rows = reader.read("explaining.find_text", *own, **asked)
     rows = [row for row in rows if name in (None, row["kind"])]
     if len(rows) > 1:
-        listed = [f"{row['kind']} {row['id']} ({_described(row)})" for row in rows[:FITTING]]
+        listed = []
+        for row in rows[:FITTING]:
+            whose = "" if row["agent"] is None else f"agent {row['agent']!r}, "
+            listed.append(f"{row['kind']} {row['id']} ({whose}{row['about']!r})")
         listed += ["and more"] if len(rows) > FITTING else []
         problem = f"fits several: {'; '.join(listed)}"
         raise ValidationError("item", item, problem, "give the id of one of them")
@@ -169,8 +172,3 @@ def _checked_kind(kind: str | None) -> ItemKind | None:
     name = kind.replace("_", "-") if isinstance(kind, str) else kind
     check_choice("kind", name, ITEM_KINDS)
     return cast(ItemKind, name)
-
-
-def _described(row: Row) -> str:
-    parts = [] if row["agent"] is None else [f"agent {row['agent']!r}"]
-    return ", ".join([*parts, repr(row["about"])])

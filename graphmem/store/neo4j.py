@@ -111,9 +111,7 @@ class Neo4jStore(Store):
         self._grace = connecting + GRACE
         self._schema: int | None = None
         self._looked = False
-        self._seen: dict[
-            str, tuple[dict[tuple[str, str], float], dict[str, tuple[int, float]]]
-        ] = {}
+        self._seen: dict[str, tuple[dict[Any, float], dict[str, tuple[int, float]]]] = {}
         self._applying = threading.RLock()  # applying reads, and a first read applies
         for name in ("neo4j.io", "neo4j.pool"):  # what they log we raise
             logging.getLogger(name).setLevel(logging.CRITICAL)
@@ -232,10 +230,7 @@ class Neo4jStore(Store):
             except (ChangedError, UnavailableError) as error:
                 changed, cause = isinstance(error, ChangedError), error.__cause__
                 # The driver knows whether nothing was done, so that another attempt is safe.
-                safe = (
-                    isinstance(cause, exceptions.Neo4jError | exceptions.DriverError)
-                    and cause.is_retryable()
-                )
+                safe = getattr(cause, "is_retryable", lambda: False)()
                 if not changed and not safe:
                     raise
                 left = deadline - time.monotonic()

@@ -337,12 +337,12 @@ def _show_value(row: Mapping[str, Any]) -> str | None:
 
 
 def _settings(options: Options, settings: Settings) -> Iterator[dict[str, Any]]:
-    from graphmem.config import SECRETS, URLS, default_folder, from_environment, settings_file
-    from graphmem.printable import without_password
+    from graphmem.config import SECRETS, default_folder, from_environment, settings_file
 
     kept = _settings_of_memory(options, settings)
+    values = settings.model_dump(mode="json")  # without passwords of urls
     for name, field in type(settings).model_fields.items():
-        value, source = getattr(settings, name), "default"
+        value, source = values[name], "default"
         if getattr(options, name, None) is not None:
             source = f"--{name}"
         elif name in settings.model_fields_set:
@@ -355,8 +355,6 @@ def _settings(options: Options, settings: Settings) -> Iterator[dict[str, Any]]:
             value = str(default_folder())
         if value is not None and name in SECRETS:
             value = "********"
-        if value is not None and name in URLS:
-            value = without_password(value)
         title = f"GRAPHMEM_{name.upper()}"
         yield {"setting": title, "value": value, "from": source, "what": field.description}
 

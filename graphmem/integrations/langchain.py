@@ -298,8 +298,6 @@ class GraphMemStore(base.BaseStore):
 
     supports_ttl = True
 
-    __slots__ = ("_fields", "_memory", "_root", "ttl_config")
-
     def __init__(
         self,
         memory: Memory | AsyncMemory,

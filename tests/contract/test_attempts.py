@@ -297,8 +297,7 @@ class TestMisuse:
         with pytest.raises(ValidationError, match="judge: is for decorated functions"):
             memory.attempt(TASK, judge=bool).__enter__()
 
-    def test_a_child_process_writes_nothing(self, opened: Opener, engine: str) -> None:
-        memory = opened()
+    def test_a_child_process_writes_nothing(self, memory: Memory) -> None:
         with memory.attempt(TASK) as attempt:
             child = os.fork() if hasattr(os, "fork") else pytest.skip("no fork here")
             if child == 0:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterable
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from typing import Any
 
 import hypothesis.strategies as st
@@ -19,7 +18,6 @@ from tests.contract.teaching import known, observe, some, wilson
 from tests.machines import MemoryMachine, run
 
 HERE: dict[str, Any] = {"task": "deploy"}
-MAY = datetime(2026, 5, 1, tzinfo=UTC)
 
 
 def actions(found: Iterable[Any]) -> list[str]:

@@ -121,9 +121,7 @@ def plain(graph: nx.MultiDiGraph) -> tuple[dict[str, Any], list[Any]]:
     return dict(graph.nodes(data=True)), sorted(edges, key=str)
 
 
-def test_a_memory_as_a_network(
-    opened: Opener, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_memory_as_a_network(opened: Opener, tmp_path: Path) -> None:
     memory = opened(embedder="minilm")
     assert len(memory.to_networkx()) == 0
     learned(memory)

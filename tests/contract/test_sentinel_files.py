@@ -245,11 +245,6 @@ def test_any_file_of_that_form_comes_back_as_it_was(
         assert (again.created, again.skipped) == (1, len(document["episode_log"]))
 
 
-def made(memory: Memory) -> list[tuple[Any, ...]]:
-    cards = memory.lessons.mistakes()
-    return sorted((str(one.type), one.task, str(one.lesson), one.seen) for one in cards)
-
-
 def test_a_memory_comes_back_from_a_file_of_that_form(
     memory: Memory, opened: Opener, tmp_path: Path
 ) -> None:

@@ -16,12 +16,11 @@ import pytest
 
 from graphmem.arrays import dots
 from graphmem.errors import StorageError
-from graphmem.store.vectors import KEY, Asked, Matrix, Places, Rounded, VectorTable, digest
+from graphmem.store.vectors import Asked, Matrix, Places, Rounded, VectorTable, digest
 from tests.faults.test_disk import an_ordinary_user
 
 DIMENSIONS = 8
 FILE = "ns.vectors"
-RECORD = KEY + 4 * DIMENSIONS + 4
 
 
 def table(folder: Path | None, embedder: str = "one", *, writable: bool = True) -> VectorTable:

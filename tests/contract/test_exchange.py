@@ -122,8 +122,9 @@ def test_equal_episodes_without_a_key_keep_their_ids(
     for _ in range(3):
         memory.learn("t", "s", success=True)
         memory.record_episode({"task_id": "t", "score": 0.5})
-    first = [row["id"] for row in memory.query(IDS) if row["occurrence"] is None]
-    memory.upkeep.erase(next(found for found in first if found in _ids_of(memory, "s")))
+    plain = [row for row in memory.query(IDS) if row["source_key"] is None]
+    first = [row["id"] for row in plain if row["occurrence"] is None]
+    memory.upkeep.erase(next(row.id for row in memory.episodes(strategy="s") if row.id in first))
     before = memory.query(IDS)
     assert len(before) == 11
 
@@ -150,12 +151,6 @@ IDS = (
     "MATCH (e:Episode) WHERE e.ns = $ns "
     "RETURN e.id AS id, e.occurrence AS occurrence, e.source_key AS source_key ORDER BY id"
 )
-
-
-def _ids_of(memory: Memory, strategy: str) -> set[str]:
-    return {
-        row.id for row in memory.episodes(strategy=strategy, limit=99) if row.source_key is None
-    }
 
 
 def test_a_line_after_an_export_is_another_occurrence(memory: Memory, tmp_path: Path) -> None:

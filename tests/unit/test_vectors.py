@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import contextlib
 import resource
 import signal
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 
 import hypothesis
@@ -23,11 +22,8 @@ DIMENSIONS = 8
 FILE = "ns.vectors"
 
 
-def table(folder: Path | None, embedder: str = "one", *, writable: bool = True) -> VectorTable:
-    def filing() -> contextlib.AbstractContextManager[bool]:
-        return contextlib.nullcontext(writable)
-
-    return VectorTable(folder, "ns", embedder, DIMENSIONS, filing=filing)
+def table(folder: Path | None) -> VectorTable:
+    return VectorTable(folder, "ns", "one", DIMENSIONS, filing=lambda: nullcontext(True))
 
 
 def vectors(*texts: str) -> Matrix:

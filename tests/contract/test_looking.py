@@ -17,7 +17,7 @@ from graphmem.kinds import NODE_KINDS
 from graphmem.models.levels import LevelUpkeep
 from graphmem.network import LEARNED
 from tests.conftest import Clock, Opener
-from tests.contract.populating import populate
+from tests.contract.calling import populate
 from tests.contract.teaching import learn_runs, runs, tried
 
 DAY = datetime(2026, 5, 1, tzinfo=UTC)

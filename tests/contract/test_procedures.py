@@ -21,7 +21,7 @@ from graphmem.store.port import Row, Store, Transaction
 from graphmem.store.queries import TYPES, Query, adhoc, catalog
 from graphmem.testing import StoreConformance
 from tests.conftest import Opener
-from tests.contract.populating import Asked, arguments, populate
+from tests.contract.calling import Asked, arguments, populate
 from tests.contract.teaching import tamper
 
 OFFERED: dict[str, list[Query]] = {}

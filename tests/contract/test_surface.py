@@ -33,8 +33,7 @@ from graphmem.notebook import Listed
 from graphmem.policies.events import Consumer
 from graphmem.store.port import Rows
 from tests.conftest import Opener
-from tests.contract.calling import FILES, PLAIN, call, calls, methods, parameters
-from tests.contract.populating import DAY, populate
+from tests.contract.calling import DAY, FILES, PLAIN, call, calls, methods, parameters, populate
 from tests.contract.teaching import dump, some
 
 NAN, INFINITE, HUGE, LONE = math.nan, math.inf, 10**400, "half of \ud83d"

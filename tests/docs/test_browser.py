@@ -16,7 +16,7 @@ from graphmem import Memory, Settings
 from graphmem.cli.learning import ASKED, logs
 from graphmem.seeding import seed, sources
 from graphmem.store.queries import catalog
-from tests.contract.populating import populate
+from tests.contract.calling import populate
 from tests.docs.test_reference import edges_of_the_page, hold, read, section
 from tests.neo4j.server import Found, patiently
 

@@ -28,7 +28,7 @@ from graphmem.models.fields import MAX_KEY, MAX_STEPS, MAX_STRATEGIES, MAX_TEXT
 from graphmem.models.policies import EventKind
 from graphmem.seeding import formats, jsonl
 from tests.cli.test_commands import walk
-from tests.contract.populating import HERE, ids, populate
+from tests.contract.calling import HERE, ids, populate
 from tests.faults.model_server import rules, serving
 
 ROOT = Path(__file__).resolve().parents[2]

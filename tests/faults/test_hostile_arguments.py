@@ -20,8 +20,7 @@ from graphmem import Memory, Settings
 from graphmem.errors import GraphMemError
 from graphmem.models.fields import Input
 from tests.conftest import Opener
-from tests.contract.calling import calls, methods, models, parameters
-from tests.contract.populating import populate
+from tests.contract.calling import calls, methods, models, parameters, populate
 from tests.faults.attack import rounds
 
 

@@ -26,8 +26,7 @@ from graphmem import AsyncMemory, Memory, Settings
 from graphmem.episodes.attempts import Attempts
 from graphmem.errors import GraphMemError, ValidationError
 from graphmem.integrations import telemetry
-from tests.contract.calling import call, calls, methods
-from tests.contract.populating import populate
+from tests.contract.calling import call, calls, methods, populate
 
 OBJECTS = {
     *("open", "attempt", "current_attempt", "remember", "watch", "close"),

@@ -20,7 +20,7 @@ from graphmem.store.installing import install, script, signature, uninstall
 from graphmem.store.neo4j import translated
 from graphmem.store.queries import Parameter, Query, catalog
 from tests.cli.running import Done, good, run
-from tests.contract.populating import Asked, arguments, populate
+from tests.contract.calling import Asked, arguments, populate
 from tests.neo4j.jars import locked
 from tests.neo4j.server import Found
 

@@ -122,8 +122,7 @@ def _exact(value: Any, where: str) -> Any:
     raise ValidationError(where, value, problem, remedy)
 
 
-EARLIEST = -62_135_596_800_000
-"""The first millisecond that a datetime can hold."""
+EARLIEST = -62_135_596_800_000  # the first millisecond that a datetime can hold
 
 
 def to_millis(moment: datetime) -> int:
@@ -159,28 +158,19 @@ scope_id: _Of1 = _ids("LearningScope")
 level_id: _Of1 = _ids("Level")
 lens_id: _Of1 = _ids("Lens")
 consolidation_id: Callable[[str], str] = _ids("Consolidation")
-abandoned_id: _Of1 = _ids("Abandoned")
-"""Of the key of an attempt without an outcome."""
-stream_id: _Of1 = _ids("Stream")
-"""Of the stream of an agent."""
+abandoned_id: _Of1 = _ids("Abandoned")  # of the key of an attempt without an outcome
+stream_id: _Of1 = _ids("Stream")  # of the stream of an agent
 level_stream_id: _Of1 = _ids("Stream", "level")
 """Of the stream of a level; it differs from all ids of agents' streams."""
-state_id: _Of1 = _ids("State", most=65_536)
-"""Of a fingerprint."""
-tally_id: _Of2 = _ids("Tally")
-"""Of an agent and a type of task."""
-rule_id: _Of2 = _ids("Rule")
-"""Of the key of a task, "" for all tasks, and a sentence."""
-entry_id: _Of2 = _ids("Entry")
-"""Of the name of a level, and a key."""
+state_id: _Of1 = _ids("State", most=65_536)  # of a fingerprint
+tally_id: _Of2 = _ids("Tally")  # of an agent and a type of task
+rule_id: _Of2 = _ids("Rule")  # of the key of a task, "" for all tasks, and a sentence
+entry_id: _Of2 = _ids("Entry")  # of the name of a level, and a key
 skill_id: Callable[[str, str, str, str | None], str] = _ids("Skill")
 """Of a source, a kind of task, and its description, or None."""
-prior_id: _Of2 = _ids("Prior", most=65_536)
-"""Of the id of a skill, and a strategy."""
-heuristic_id: _Of3 = _ids("Heuristic")
-"""Of an agent, a type of task, and a strategy."""
-anti_pattern_id: _Of3 = _ids("AntiPattern")
-"""Of an agent, a strategy, and a class of errors."""
+prior_id: _Of2 = _ids("Prior", most=65_536)  # of the id of a skill, and a strategy
+heuristic_id: _Of3 = _ids("Heuristic")  # of an agent, a type of task, and a strategy
+anti_pattern_id: _Of3 = _ids("AntiPattern")  # of an agent, a strategy, and a class of errors
 policy_id: Callable[[str, str, str, str, str | None], str] = _ids("Policy", most=65_536)
 """Of an agent, a fingerprint, an action, and its specification as canonical JSON, or None."""
 

@@ -35,8 +35,7 @@ if TYPE_CHECKING:
 
 T_co = TypeVar("T_co", covariant=True)
 
-THREADS = 8
-"""Most calls of one memory that read at the same time, and most that write."""
+THREADS = 8  # most calls of one memory that read at the same time, and most that write
 
 
 class Threads:

@@ -29,8 +29,7 @@ KEPT = (
 """Settings that shape learning: a namespace keeps those of its first write."""
 SECRETS = ("password", "model_key")
 URLS = ("url", "model_base_url")
-FILE = "graphmem.toml"
-"""The name of a file of settings."""
+FILE = "graphmem.toml"  # the name of a file of settings
 _OTHERS = ("require_", "test_", "bench_", "attack", "neo4j_cache", "node_cache", "complete")
 """How variables begin that only the tests read."""
 

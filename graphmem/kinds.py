@@ -13,8 +13,7 @@ NodeKind = Literal[
     "strategy", "task", "heuristic", "anti-pattern", "rule", "policy", "state", "agent", "episode"
 ]
 """What a network has as nodes."""
-FileFormat = Literal["sentinel", "jsonl"]
-"""What can be imported."""
+FileFormat = Literal["sentinel", "jsonl"]  # what can be imported
 ExportFormat = Literal["sentinel", "jsonl", "graphml", "neo4j"]
 SkillForm = Literal["skills", "agents-md", "playbook", "report"]
 """As what can be written what was learned."""

@@ -14,8 +14,7 @@ if TYPE_CHECKING:
 
 _CLOSE = 1e-12
 _TINY = 1e-300
-_FAR = 700.0
-"""A logit beyond which exponentials overflow."""
+_FAR = 700.0  # a logit beyond which exponentials overflow
 _NORMAL = NormalDist()
 
 

@@ -29,10 +29,8 @@ if TYPE_CHECKING:
     from graphmem.memory import Memory
     from graphmem.seeding import Refusal, SeedReport, Source
 
-LINKED = 50_000
-"""Most texts that seed embeds and links itself: some minutes."""
-SHOWN = 20
-"""Kinds of refusals in the table of seed."""
+LINKED = 50_000  # most texts that seed embeds and links itself: some minutes
+SHOWN = 20  # kinds of refusals in the table of seed
 
 
 @click.command(cls=Command)

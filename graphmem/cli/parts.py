@@ -235,14 +235,11 @@ _RATE = "worked=successes/trials 95_%_bounds=lower..upper"
 class Kind:
     """How one kind is read and shown."""
 
-    read: str
-    """The method of a memory."""
-    options: str
-    """Those that it takes; ``option=parameter`` where the names differ."""
+    read: str  # the method of a memory
+    options: str  # those that it takes; ``option=parameter`` where the names differ
     columns: str
     cells: Mapping[str, Callable[[Any], Any]] = field(default_factory=dict)
-    hint: str = ""
-    """What it takes to have some."""
+    hint: str = ""  # what it takes to have some
     required: str | None = None
 
     @property

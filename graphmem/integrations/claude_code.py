@@ -35,8 +35,7 @@ from graphmem.text.words import ends, text_of
 if TYPE_CHECKING:
     from graphmem.memory import Memory
 
-MOST = 64_000_000
-"""Most bytes of a transcript."""
+MOST = 64_000_000  # most bytes of a transcript
 _ADDED = re.compile(
     r"<(?:ide_\w+|system-reminder|user-prompt-submit-hook)>.*?</[\w-]+>\s*", re.DOTALL
 )
@@ -67,8 +66,7 @@ class Work:
 
     number: int
     prompt: str
-    record: dict[str, Any]
-    """The line of the prompt."""
+    record: dict[str, Any]  # the line of the prompt
     started_at: datetime | None
     ended_at: datetime | None
     calls: list[Call] = field(default_factory=list)
@@ -193,8 +191,7 @@ def _moment(entry: dict[str, Any]) -> datetime | None:
 
 _LINE = re.compile(r"(?im)^[ \t]*graphmem:[ \t]*(\S+)[ \t]*$")
 _FAILED = re.compile(r"(?:Error: )?Exit code (\d+)")
-_ABOVE = 125
-"""Greater exit codes say that a command was not found, or was ended."""
+_ABOVE = 125  # greater exit codes say that a command was not found, or was ended
 _BEFORE = ("cd", "source", ".", "export", "set")
 """Commands before a test that are not likely to be what failed."""
 _ASSIGNED = re.compile(r"[A-Za-z_]\w*=")
@@ -272,10 +269,8 @@ def _how_it_runs(text: str, words: Sequence[str]) -> str | None:
 
 
 AGENT = "claude-code"
-TASK = 2_000
-"""Characters of a prompt that become its task."""
-SHOWN = 2_000
-"""Characters to keep of each text of a step."""
+TASK = 2_000  # characters of a prompt that become its task
+SHOWN = 2_000  # characters to keep of each text of a step
 _STATED = (
     "The user told graphmem, which remembers what works, how the task before went. "
     "There is nothing to do."
@@ -484,8 +479,7 @@ def _shorten(text: str) -> str:
 
 TIMEOUTS = {"UserPromptSubmit": 10, "SessionEnd": 30}
 """The hooks, and the seconds after which Claude Code ends them (by default 1.5 for SessionEnd)."""
-WORDS = ("hooks", "run", "claude-code")
-"""These words in its command identify a hook of graphmem."""
+WORDS = ("hooks", "run", "claude-code")  # these words in its command identify a hook of graphmem
 
 
 def write(path: Path, before: str | None, after: str) -> None:

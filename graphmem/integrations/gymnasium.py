@@ -25,8 +25,7 @@ with extra("gymnasium"):
     import gymnasium
     from gymnasium import spaces
 
-STATE = "state"
-"""The feature of a state that is one value."""
+STATE = "state"  # the feature of a state that is one value
 
 
 class Recorder(gymnasium.Wrapper):

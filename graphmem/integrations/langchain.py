@@ -59,8 +59,7 @@ __all__ = ["GraphMemMiddleware", "GraphMemStore"]
 Request = ModelRequest[Any]
 Response = ModelResponse[Any]
 Result = ToolMessage | Command[Any]
-REMEMBERED = 10_000
-"""Runs that are known to have ended early."""
+REMEMBERED = 10_000  # runs that are known to have ended early
 
 
 class Begun(TypedDict):
@@ -68,8 +67,7 @@ class Begun(TypedDict):
 
     id: str
     task: str
-    after: str | None
-    """Id of the message that asked for it."""
+    after: str | None  # id of the message that asked for it
     started_at: str
     context: str
 
@@ -218,8 +216,7 @@ class GraphMemMiddleware(AgentMiddleware[GraphMemState, Any, Any]):
 class _Watch(AbstractContextManager[None], AbstractAsyncContextManager[None]):
     """Learns from a run that an error ends within."""
 
-    end: Callable[..., Running | None]
-    """Returns the run that ends, if it is to be recorded."""
+    end: Callable[..., Running | None]  # returns the run that ends, if it is to be recorded
     request: Request | ToolCallRequest
 
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
@@ -262,14 +259,10 @@ def _add_context(request: Request) -> Request:
     return request.override(system_message=prompt.model_copy(update={"content": more}))
 
 
-WHOLE = "$"
-"""The path of the whole item."""
-UNSEARCHED = "unsearched"
-"""The tag of items that are not searched by meaning."""
-EMPTY = "%"
-"""What an empty key is called; no other key is."""
-_KEPT = LevelUpkeep(decay=0, prune=0, dedup=None)
-"""Items stay until they expire, or are deleted."""
+WHOLE = "$"  # the path of the whole item
+UNSEARCHED = "unsearched"  # the tag of items that are not searched by meaning
+EMPTY = "%"  # what an empty key is called; no other key is
+_KEPT = LevelUpkeep(decay=0, prune=0, dedup=None)  # items stay until they expire, or are deleted
 _OWNER = "collective"
 
 Namespace = tuple[str, ...]

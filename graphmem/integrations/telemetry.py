@@ -52,8 +52,7 @@ OPERATIONS: dict[str, str] = {
 Otherwise a method of ``upkeep`` maintains, another one that writes upserts, and one that reads
 searches. "": the method only makes an object, or runs or ends what runs for long.
 """
-_undoing = ExitStack()
-"""What restores the wrapped methods."""
+_undoing = ExitStack()  # what restores the wrapped methods
 
 
 class Instrumentor:

@@ -151,12 +151,9 @@ def _tool(method: Any) -> Tool:
 
 
 PATH = "/mcp"
-_LEAST = 16
-"""Fewest characters of a token: a shorter one can be guessed."""
-_MOST = 10_000
-"""Most bytes of a file with a token."""
-_GRACE = 5
-"""Seconds that an ending server waits for its clients."""
+_LEAST = 16  # fewest characters of a token: a shorter one can be guessed
+_MOST = 10_000  # most bytes of a file with a token
+_GRACE = 5  # seconds that an ending server waits for its clients
 _ID = re.compile(r'"id"\s*:\s*(\d{1,18}\b|"[^"\\]{1,100}")')
 
 

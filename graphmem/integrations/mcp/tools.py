@@ -35,14 +35,12 @@ from graphmem.text.fencing import CLOSE, ELLIPSIS, OPEN, fenced, masked
 from graphmem.text.tokens import count_tokens
 
 Row = dict[str, Any]
-SHOWN = 300
-"""Characters of one text for a model."""
+SHOWN = 300  # characters of one text for a model
 ASIDE = 120
 """Tokens kept for the fence, for the sentence on what was left out, and for names of fields."""
 _SPARE = 20
 """Tokens by which the same answer can be longer the next time, for instance of a new choice."""
-MOST = 100_000
-"""Tokens that can be asked for."""
+MOST = 100_000  # tokens that can be asked for
 
 
 class Answer(Output):
@@ -218,10 +216,8 @@ PARAMETERS: dict[str, tuple[Any, str]] = {
 }
 """The parameters of tools: what they take, and what they are."""
 _KEYWORD = inspect.Parameter.KEYWORD_ONLY
-_SENTENCE = 30
-"""Tokens kept for the sentence on what was left out."""
-_CHOICES = 1_000
-"""Choices that can still be learned by their names; the oldest go first."""
+_SENTENCE = 30  # tokens kept for the sentence on what was left out
+_CHOICES = 1_000  # choices that can still be learned by their names; the oldest go first
 T = TypeVar("T")
 
 
@@ -229,11 +225,9 @@ T = TypeVar("T")
 class Access:
     """What a server may do."""
 
-    agent: str | None = None
-    """The agent that it speaks for; None: any."""
+    agent: str | None = None  # the agent that it speaks for; None: any
     read_only: bool = False
-    admin: bool = False
-    """Whether it has the tool that erases."""
+    admin: bool = False  # whether it has the tool that erases
     levels: bool = False
 
     def __post_init__(self) -> None:

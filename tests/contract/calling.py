@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import functools
 import inspect
 import json
 import pkgutil
 from collections.abc import Callable, Collection
 from datetime import UTC, datetime, timedelta
-from functools import partial
+from functools import cache, partial
 from importlib import import_module
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -171,7 +170,7 @@ class Asked:
 
     def __init__(self, memory: Memory) -> None:
         self.namespace = memory.namespace
-        self.query = functools.cache(memory.query)
+        self.query = cache(memory.query)
 
 
 def ids(memory: Memory | Asked, label: str) -> list[str]:

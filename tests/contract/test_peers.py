@@ -91,16 +91,9 @@ AGED = "aged($base, $days, $rate, $confidence, $strength, $neutral)"
 def test_decayed_values_are_the_peers(memory: Memory) -> None:
     memory.upkeep.initialize()
     for case in of_peers("popoto", "decay_score")["cases"]:
-        found = evaluate(
-            memory,
-            AGED,
-            base=case["base"],
-            days=float(case["elapsed_days"]),
-            rate=case["decay_rate"],
-            confidence=case["confidence"],
-            strength=case["s"],
-            neutral=case["c0"],
-        )
+        given = {"strength": case["s"], "neutral": case["c0"], "rate": case["decay_rate"]}
+        given |= {"base": case["base"], "confidence": case["confidence"]}
+        found = evaluate(memory, AGED, days=float(case["elapsed_days"]), **given)
         assert found == pytest.approx(case["expect"], rel=case["rel_tol"]), case
 
 

@@ -53,40 +53,28 @@ def _plan_given_up() -> Exception:
 @pytest.mark.parametrize("error", [_deadlock_in_the_rollback, _plan_given_up])
 def test_what_other_writers_cause_is_tried_again(error: Callable[[], Exception]) -> None:
     """The driver tries again after a deadlock, unless that breaks its own rollback, too."""
-    server = _server(1.0)
-    attempts: list[int] = []
+    assert _tried_until_done([error(), error()]) == 3
+
+
+def _tried_until_done(errors: list[Exception]) -> int:
+    """Let a store without a server try what fails with each of these errors, then is done."""
+    server = object.__new__(store.Neo4jStore)
+    server._retry_seconds, server._grace = 1.0, 1.0
+    failing = iter(errors)
 
     def attempt(_: float) -> int:
-        attempts.append(1)
-        with translated(server.url):
-            if len(attempts) < 3:
-                raise error()
-        return len(attempts)
+        with translated("neo4j://nowhere"):
+            for error in failing:
+                raise error
+        return len(errors) + 1
 
-    assert server._again(attempt) == 3
-
-
-def _server(retry_seconds: float) -> store.Neo4jStore:
-    """A store without a server, which only tries again."""
-    server = object.__new__(store.Neo4jStore)
-    server.url = "neo4j://nowhere"
-    server._retry_seconds = retry_seconds
-    server._grace = 1.0
-    return server
+    return server._again(attempt)
 
 
 def test_what_may_have_been_done_is_not_done_again() -> None:
-    server = _server(5.0)
-    attempts: list[int] = []
-
-    def attempt(_: float) -> None:
-        attempts.append(1)
-        with translated(server.url):
-            raise IncompleteCommit("the connection broke while the server committed")
-
+    broken = IncompleteCommit("the connection broke while the server committed")
     with pytest.raises(UnavailableError):
-        server._again(attempt)
-    assert len(attempts) == 1
+        _tried_until_done([broken])
 
 
 @pytest.mark.parametrize("reason", [SessionExpired("gone"), ConstraintError("there")])

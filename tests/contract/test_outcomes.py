@@ -408,28 +408,26 @@ def test_the_past_counts_what_was_told_by_then(memory: Memory) -> None:
     assert memory.predict("refund", "ask").probability < 0.4
 
 
-class TestWrong:
-    @pytest.mark.parametrize(
-        ("given", "field", "why"),
-        [
-            ({}, "success", "the outcome is unknown"),
-            ({"success": True, "score": 0.9}, "success", "beside score 0.9"),
-            ({"score": 1.5}, "score", "1.5"),
-            ({"success": True, "at": datetime.now(UTC) + HOUR}, "at", "in the future"),
-            ({"success": True, "at": day(3) - HOUR}, "at", "before the end of the episode"),
-            ({"success": True, "at": datetime(2026, 2, 1)}, "at", "zone"),
-        ],
-    )
-    def test_an_argument_is_named(
-        self, memory: Memory, given: dict[str, Any], field: str, why: str
-    ) -> None:
-        memory.learn("a", "x", success=False, source_key="run", ended_at=day(3))
-        before = dump(memory)
-        with pytest.raises(ValidationError, match=why) as caught:
-            memory.settle("run", **given)
-        assert caught.value.field == field
-        assert dump(memory) == before
+@pytest.mark.parametrize(
+    ("given", "field", "why"),
+    [
+        ({}, "success", "the outcome is unknown"),
+        ({"success": True, "score": 0.9}, "success", "beside score 0.9"),
+        ({"score": 1.5}, "score", "1.5"),
+        ({"success": True, "at": datetime.now(UTC) + HOUR}, "at", "in the future"),
+        ({"success": True, "at": day(3) - HOUR}, "at", "before the end of the episode"),
+        ({"success": True, "at": datetime(2026, 2, 1)}, "at", "zone"),
+    ],
+)
+def test_an_argument_is_named(memory: Memory, given: dict[str, Any], field: str, why: str) -> None:
+    memory.learn("a", "x", success=False, source_key="run", ended_at=day(3))
+    before = dump(memory)
+    with pytest.raises(ValidationError, match=why) as caught:
+        memory.settle("run", **given)
+    assert caught.value.field == field
+    assert dump(memory) == before
 
-    def test_an_unknown_key_is_named(self, memory: Memory) -> None:
-        with pytest.raises(NotFoundError, match="run-7"):
-            memory.settle("run-7", success=True)
+
+def test_an_unknown_key_is_named(memory: Memory) -> None:
+    with pytest.raises(NotFoundError, match="run-7"):
+        memory.settle("run-7", success=True)

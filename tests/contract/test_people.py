@@ -183,44 +183,43 @@ class TestContradicting:
         assert facts(memory.people.knowledge()) == ["five"]  # nothing half-written
 
 
-class TestProposals:
+@pytest.mark.parametrize(
+    ("fact", "other", "proposed"),
+    [
+        ("Refunds take five days", "A refund takes 7 business days", True),
+        ("Refunds are allowed", "refunds aren't allowed", True),
+        ("The limit is 60 requests a minute", "the limit: 100 requests per minute", True),
+        ("Refunds take five days", "Refunds take 5 days", False),
+        ("Refunds take days", "Refunds take 5 days", False),
+        ("Refunds take five days", "Row 13 is missing", False),
+    ],
+)
+def test_proposals_name_what_may_contradict(
+    memory: Memory, fact: str, other: str, proposed: bool
+) -> None:
     """Facts in nearly the same words that differ in a number or a negation, never decided alone."""
+    memory.people.know("refunds", fact)
+    memory.people.know("another domain", other)
+    known = memory.people.know("refunds", other)
+    assert facts(known.may_contradict) == [fact] * proposed  # type: ignore[arg-type]
+    assert known.confidence == 1.0
+    assert not known.contested
+    for one in memory.people.knowledge("refunds"):
+        assert bool(one.may_contradict) is proposed
 
-    @pytest.mark.parametrize(
-        ("fact", "other", "proposed"),
-        [
-            ("Refunds take five days", "A refund takes 7 business days", True),
-            ("Refunds are allowed", "refunds aren't allowed", True),
-            ("The limit is 60 requests a minute", "the limit: 100 requests per minute", True),
-            ("Refunds take five days", "Refunds take 5 days", False),
-            ("Refunds take days", "Refunds take 5 days", False),
-            ("Refunds take five days", "Row 13 is missing", False),
-        ],
-    )
-    def test_name_what_may_contradict(
-        self, memory: Memory, fact: str, other: str, proposed: bool
-    ) -> None:
-        memory.people.know("refunds", fact)
-        memory.people.know("another domain", other)
-        known = memory.people.know("refunds", other)
-        assert facts(known.may_contradict) == [fact] * proposed  # type: ignore[arg-type]
-        assert known.confidence == 1.0
-        assert not known.contested
-        for one in memory.people.knowledge("refunds"):
-            assert bool(one.may_contradict) is proposed
 
-    def test_end_by_a_decision_or_by_when_each_is_valid(self, memory: Memory) -> None:
-        five = memory.people.know("refunds", "they take five days", valid_to=MONDAY)
-        seven = memory.people.know("refunds", "they take 7 days")
-        [named] = seven.may_contradict
-        assert (named.id, named.valid_from, named.valid_to) == (five.id, None, MONDAY)
-        later = memory.people.know("refunds", "they take 7 days", valid_from=MONDAY)
-        assert (later.valid_from, later.valid_to, later.may_contradict) == (MONDAY, None, ())
-        assert len(later.statements) == 2
-        six = memory.people.know("refunds", "they take 6 days", contradicts=seven)
-        assert [other.fact for other in six.may_contradict] == ["they take five days"]
-        with pytest.raises(ValidationError, match="valid_to: is not after valid_from"):
-            memory.people.know("x", "y", valid_from=MONDAY, valid_to=MONDAY)
+def test_proposals_end_by_a_decision_or_by_when_each_is_valid(memory: Memory) -> None:
+    five = memory.people.know("refunds", "they take five days", valid_to=MONDAY)
+    seven = memory.people.know("refunds", "they take 7 days")
+    [named] = seven.may_contradict
+    assert (named.id, named.valid_from, named.valid_to) == (five.id, None, MONDAY)
+    later = memory.people.know("refunds", "they take 7 days", valid_from=MONDAY)
+    assert (later.valid_from, later.valid_to, later.may_contradict) == (MONDAY, None, ())
+    assert len(later.statements) == 2
+    six = memory.people.know("refunds", "they take 6 days", contradicts=seven)
+    assert [other.fact for other in six.may_contradict] == ["they take five days"]
+    with pytest.raises(ValidationError, match="valid_to: is not after valid_from"):
+        memory.people.know("x", "y", valid_from=MONDAY, valid_to=MONDAY)
 
 
 class TestTelling:

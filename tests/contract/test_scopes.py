@@ -22,46 +22,43 @@ AGENTS = ["ada", "bob", "cyd", "dan"]
 TYPES = ["sql", "sql_admin", "web", "general"]
 
 
-class TestTypes:
-    @pytest.mark.parametrize(
-        ("can", "cannot", "allowed"),
-        [
-            (None, (), {"sql", "sql_admin", "web", "general"}),
-            (["sql"], (), {"sql"}),
-            (["sql*"], (), {"sql", "sql_admin"}),
-            (["sql_*"], (), {"sql_admin"}),
-            (["*l*"], (), {"sql", "sql_admin", "general"}),
-            (["*"], ["sql_admin"], {"sql", "web", "general"}),
-            (["sql"], ["sql"], set()),
-            (["sql", "web"], ["*sql*"], {"web"}),
-            (None, ["*"], set()),
-            ([], (), set()),
-            (["SQL", "s.l", "[s]ql", "s?l"], (), set()),
-        ],
-    )
-    def test_allowed_is_what_may_be_and_must_not(
-        self, can: Any, cannot: Any, allowed: set[str]
-    ) -> None:
-        scope = Scope(agent="ada", can_learn=can, cannot_learn=cannot)
-        assert {name for name in TYPES if scope.allows(name)} == allowed
+@pytest.mark.parametrize(
+    ("can", "cannot", "allowed"),
+    [
+        (None, (), {"sql", "sql_admin", "web", "general"}),
+        (["sql"], (), {"sql"}),
+        (["sql*"], (), {"sql", "sql_admin"}),
+        (["sql_*"], (), {"sql_admin"}),
+        (["*l*"], (), {"sql", "sql_admin", "general"}),
+        (["*"], ["sql_admin"], {"sql", "web", "general"}),
+        (["sql"], ["sql"], set()),
+        (["sql", "web"], ["*sql*"], {"web"}),
+        (None, ["*"], set()),
+        ([], (), set()),
+        (["SQL", "s.l", "[s]ql", "s?l"], (), set()),
+    ],
+)
+def test_allowed_is_what_may_be_and_must_not(can: Any, cannot: Any, allowed: set[str]) -> None:
+    scope = Scope(agent="ada", can_learn=can, cannot_learn=cannot)
+    assert {name for name in TYPES if scope.allows(name)} == allowed
 
-    @hypothesis.settings(max_examples=200)
-    @hypothesis.given(
-        pattern=st.text("ab*", min_size=1, max_size=8), text=st.text("ab", max_size=8)
-    )
-    def test_a_star_stands_for_any_text(self, pattern: str, text: str) -> None:
-        expected = re.fullmatch(".*".join(map(re.escape, pattern.split("*"))), text)
-        assert Scope(agent="ada", can_learn=[pattern]).allows(text) == bool(expected)
 
-    def test_a_refusal_names_agent_type_and_remedy(self) -> None:
-        scopes = Scopes([Scope(agent="ada", can_learn=["sql"])])
-        assert refusal(scopes, "ada", "sql") is None
-        assert refusal(scopes, "bob", "web") is None
-        error = refusal(scopes, "ada", "web")
-        assert error is not None
-        assert (error.field, error.value) == ("task_type", "web")
-        assert "'ada' may not learn" in str(error)
-        assert "change its scope" in str(error)
+@hypothesis.settings(max_examples=200)
+@hypothesis.given(pattern=st.text("ab*", min_size=1, max_size=8), text=st.text("ab", max_size=8))
+def test_a_star_stands_for_any_text(pattern: str, text: str) -> None:
+    expected = re.fullmatch(".*".join(map(re.escape, pattern.split("*"))), text)
+    assert Scope(agent="ada", can_learn=[pattern]).allows(text) == bool(expected)
+
+
+def test_a_refusal_names_agent_type_and_remedy() -> None:
+    scopes = Scopes([Scope(agent="ada", can_learn=["sql"])])
+    assert refusal(scopes, "ada", "sql") is None
+    assert refusal(scopes, "bob", "web") is None
+    error = refusal(scopes, "ada", "web")
+    assert error is not None
+    assert (error.field, error.value) == ("task_type", "web")
+    assert "'ada' may not learn" in str(error)
+    assert "change its scope" in str(error)
 
 
 class TestViews:

@@ -15,7 +15,7 @@ from graphmem import Memory, Step
 from graphmem.errors import NotFoundError, ValidationError
 from graphmem.models.policies import Event, Point, Policy
 from tests.conftest import Clock, Opener
-from tests.contract.teaching import known, observe, wilson
+from tests.contract.teaching import dump, known, observe, wilson
 
 DEPLOY: dict[str, Any] = {"task": "deploy"}
 VERIFY: dict[str, Any] = {"task": "verify"}
@@ -137,17 +137,6 @@ def test_tail_shows_the_latest_events_or_those_after_positions(memory: Memory) -
 # Reads are counted beside the graph
 
 
-def held(memory: Memory) -> list[Any]:
-    """What a read could change: counts of reads, values and streams."""
-    found: list[Any] = [memory.stats(), memory.events.positions()]
-    for label, columns in (("Policy", "n.q AS q"), ("Strategy", "n.trials AS trials")):
-        found += memory.query(
-            f"MATCH (n:{label}) WHERE n.ns = $ns RETURN n.id AS id, {columns}, "
-            "coalesce(n.reads, 0) AS reads, n.last_read_at AS last_read_at ORDER BY n.id"
-        )
-    return found
-
-
 def reads(memory: Memory, label: str) -> dict[str, int]:
     rows = memory.query(
         f"MATCH (n:{label}) WHERE n.ns = $ns RETURN n.id AS id, coalesce(n.reads, 0) AS reads"
@@ -160,13 +149,13 @@ def test_a_read_does_not_write_and_flush_does(memory: Memory) -> None:
     policies.set_q(DEPLOY, "run", 1.0)
     policies.set_q(DEPLOY, "wait", 0.5)
     memory.learn("t", "s", success=True)
-    before = held(memory)
+    before = dump(memory)
     for _ in range(3):
         policies.best(DEPLOY)
     policies.get(DEPLOY, "wait")
     policies.get(VERIFY, "run")  # there is none
     [strategy] = memory.strategies()
-    assert held(memory) == before
+    assert dump(memory) == before
 
     run, wait = known(memory, DEPLOY, "run"), known(memory, DEPLOY, "wait")
     started = time.time_ns() // 1_000_000

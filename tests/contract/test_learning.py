@@ -93,10 +93,12 @@ def test_a_live_call_ended_now(memory: Memory) -> None:
         "ran": {"started_at": DAY, "duration": 90.0},
         "ended": {"ended_at": DAY, "duration": 90.0},
     }
-    times = {
-        name: _times(memory, memory.learn("t", "s", success=True, **given).episode_id)
-        for name, given in calls.items()
-    }
+    text = (
+        "MATCH (e:Episode {id: $id}) WHERE e.ns = $ns "
+        "RETURN e.started_at AS started_at, e.ended_at AS ended_at"
+    )
+    ids = {name: memory.learn("t", "s", success=True, **calls[name]).episode_id for name in calls}
+    times = {name: tuple(memory.query(text, id=ids[name])[0].values()) for name in ids}
     after = datetime.now(UTC) + timedelta(seconds=1)
 
     day = to_millis(DAY)
@@ -110,15 +112,6 @@ def test_a_live_call_ended_now(memory: Memory) -> None:
     [row] = [row for row in memory.strategies() if row.text == "record"]
     assert row.last_used_at is None  # none is invented
     assert memory.verify().ok
-
-
-def _times(memory: Memory, episode: str) -> tuple[Any, Any]:
-    [row] = memory.query(
-        "MATCH (e:Episode {id: $id}) WHERE e.ns = $ns "
-        "RETURN e.started_at AS started_at, e.ended_at AS ended_at",
-        id=episode,
-    )
-    return row["started_at"], row["ended_at"]
 
 
 def test_a_known_key_without_a_time_agrees_with_the_stored_one(memory: Memory) -> None:

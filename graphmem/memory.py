@@ -12,9 +12,8 @@ from pydantic import JsonValue
 
 from graphmem.advice.changes import Changes
 from graphmem.advice.choose import Chooser
-from graphmem.advice.estimate import Estimator
+from graphmem.advice.estimate import Estimator, Forecaster
 from graphmem.advice.explain import Explainer
-from graphmem.advice.predict import Forecaster
 from graphmem.advice.recall import Recaller
 from graphmem.advice.strengths import Strengths
 from graphmem.config import DEFAULT_NAMESPACE, Settings

@@ -8,7 +8,7 @@ from itertools import chain
 from typing import Any
 
 from graphmem.advice.changes import change_of
-from graphmem.advice.predict import Forecaster
+from graphmem.advice.estimate import Forecaster
 from graphmem.errors import ValidationError
 from graphmem.graph.access import View, read_view
 from graphmem.graph.estimate import ESTABLISHED_ABOVE, HEURISTIC_ABOVE, REFUTED_BELOW

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 from math import log
-from typing import TYPE_CHECKING, Annotated, Any, get_args
+from typing import TYPE_CHECKING, Annotated, get_args
 
 from pydantic import Field
 
@@ -23,7 +23,7 @@ from graphmem.graph.lookup import describe_unshared
 from graphmem.ids import strategy_id
 from graphmem.lessons.anti_patterns import describe, is_told, read_failing
 from graphmem.models.advice import Choice, Considered, Evaluation, Explore, OwnWay
-from graphmem.models.fields import Input, Name, SomeNames, TypeName, Unit
+from graphmem.models.fields import Amount, Input, Name, SomeNames, TypeName, Unit
 from graphmem.models.forecasts import OutcomeCounts
 from graphmem.models.lessons import AntiPattern
 from graphmem.printable import percent
@@ -45,19 +45,19 @@ _EQUAL = 1e-12
 _SHOWN = ("probability", "worth", "change", *OutcomeCounts.model_fields)
 
 
-class _Asked(Input):
-    task: Name
-    candidates: SomeNames | None
-    task_type: TypeName | None
-    seed: Annotated[int, Field(ge=0)] | None
-
-
 class Chances(Input):
     """What the ways need besides the posteriors."""
 
     epsilon: Unit = 0.1
-    width: Annotated[float, Field(ge=0.0, allow_inf_nan=False)] = 1.0
+    width: Amount = 1.0
     sharpness: float = 3.0
+
+
+class _Asked(Chances):
+    task: Name
+    candidates: SomeNames | None
+    task_type: TypeName | None
+    seed: Annotated[int, Field(ge=0)] | None
 
 
 class Chooser:
@@ -111,11 +111,9 @@ class Chooser:
             SettingsError: it must search for similar ones, and the memory was built with another
                 embedder.
         """
-        given: Any = candidates
-        asked = _Asked(task=task, candidates=given, task_type=task_type, seed=seed)
+        given = {**locals(), "sharpness": self._graph.settings.choice_sharpness}
+        asked = _Asked.from_arguments(given)
         check_choice("explore", explore, WAYS)
-        sharpness = self._graph.settings.choice_sharpness
-        chances = Chances(epsilon=epsilon, width=width, sharpness=sharpness)
         view = read_view(self._graph, agent)
         texts = asked.candidates or self._find_candidates(asked.task, agent, view)
         question = self._estimator.near.understand(asked.task, view, asked.task_type)
@@ -125,7 +123,7 @@ class Chooser:
 
         rng = np.random.default_rng(asked.seed)
         met, cell = found.task["trials"], found.strengths.cell
-        odds = probabilities(found.belief, met, cell, explore, chances, rng)
+        odds = probabilities(found.belief, met, cell, explore, asked, rng)
         taken = int(np.searchsorted(odds.cumsum(), rng.random() * odds.sum(), "right"))
         warnings = self._warnings(found, view)
         chosen, *considered = [
@@ -184,11 +182,10 @@ class Chooser:
         check_function("on_progress", on_progress)
         if not callable(explore) and (explore is not None or strategies is None):
             check_choice("explore", explore, WAYS)
-        given: Any = (strategies,) if isinstance(strategies, str) else strategies
-        asked = Asked(explore=explore, strategies=given, clip=clip, seed=seed, resamples=resamples)
-        sharpness = self._graph.settings.choice_sharpness
-        chances = Chances(epsilon=epsilon, width=width, sharpness=sharpness)
-        return evaluate(self._graph, self._estimator.near, asked, chances, on_progress)
+        strategies = (strategies,) if isinstance(strategies, str) else strategies
+        given = {**locals(), "sharpness": self._graph.settings.choice_sharpness}
+        asked = Asked.from_arguments(given)
+        return evaluate(self._graph, self._estimator.near, asked, on_progress)
 
     def _considered(
         self,

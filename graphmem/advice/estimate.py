@@ -195,8 +195,7 @@ class Forecaster:
             past: OutcomePrediction
             past = self._past(as_of).predict(task, strategy, agent, together=together)
             return past
-        given: Any = together
-        asked = _Asked(task=task, strategy=strategy, together=given)
+        asked = _Asked.from_arguments(locals())
         texts = list(dict.fromkeys(asked.together or (asked.strategy or "",)))
         view = read_view(self._graph, agent)
         question = self._estimator.near.understand(asked.task, view)

@@ -25,7 +25,7 @@ from graphmem.graph.arguments import Progress
 from graphmem.graph.graph import Graph
 from graphmem.ids import strategy_id
 from graphmem.models.advice import Estimate, Evaluation, Explore, LeftOut
-from graphmem.models.fields import Input, SomeNames
+from graphmem.models.fields import SomeNames
 from graphmem.models.forecasts import PoolingStrengths
 from graphmem.search.similarity import Similarity
 from graphmem.store.port import Row
@@ -40,7 +40,7 @@ _REMEDY = (
 )
 
 
-class Asked(Input):
+class Asked(Chances):
     """The way in question: None takes each of ``strategies`` alike."""
 
     explore: Explore | Callable[..., Any] | None = None
@@ -57,7 +57,7 @@ way takes candidates that had no chance."""
 
 
 def evaluate(
-    graph: Graph, near: Similarity, asked: Asked, chances: Chances, on_progress: Progress | None
+    graph: Graph, near: Similarity, asked: Asked, on_progress: Progress | None
 ) -> Evaluation:
     """Return what a way would have got in a namespace."""
     calibrator = Calibrator(graph, near)
@@ -75,7 +75,7 @@ def evaluate(
 
     check(once, "say how one strategy was chosen", _REMEDY)
     wholes = {row["id"]: row["whole"] for row in graph.read("forecasting.wholes")}
-    replay = _Replay(graph.ns, wholes, asked, chances)
+    replay = _Replay(graph.ns, wholes, asked)
     history = History(calibrator.similar())
     past = calibrator.replay(trials, history, on_progress)
     for trial, choices in zip(past, chosen, strict=True):
@@ -101,7 +101,6 @@ class _Replay:
     namespace: str
     merged: Mapping[str, str]
     asked: Asked
-    chances: Chances
     rows: list[Numbers] = field(default_factory=list)
     no_candidates: int = 0
     none_offered: int = 0
@@ -153,7 +152,7 @@ class _Replay:
         if explore is None:
             return np.full(len(texts), 1.0 / len(texts))
         if isinstance(explore, str):
-            return probabilities(belief, met, cell, explore, self.chances, self.rng)
+            return probabilities(belief, met, cell, explore, self.asked, self.rng)
         given = explore(task, tuple(texts))
         remedy = "return a dict with the probability of each candidate; they sum to 1"
         if not isinstance(given, Mapping) or not given.keys() <= set(texts):

@@ -60,10 +60,10 @@ class Changes:
         tasks = None if name is None else task_ids(self._graph, name, view)
         if tasks == []:
             return Listed()
-        pairs = self._read(view, "pairs", tasks=tasks)
+        pairs = self._mixed(view, "pairs", tasks=tasks)
         tried = None if tasks is None else {row["id"] for row in pairs}
-        rows = [row for row in self._read(view) if tried is None or row["id"] in tried]
-        wide = self._turned(rows, view, self._total(view))
+        rows = [row for row in self._mixed(view) if tried is None or row["id"] in tried]
+        wide = self._turned(rows, view)
         told: list[tuple[Row, Turn]] = list(wide.values())
         found = ((pairs[place], turn) for place, turn in _turns_there(pairs).items())
         told += [one for one in found if _is_news(one, wide.get(one[0]["id"]))]
@@ -80,17 +80,13 @@ class Changes:
             if row["task"] is None or row["task"] in named
         )
 
-    def _read(
-        self,
-        view: View,
-        *options: str,
-        tasks: Sequence[str] | None = None,
-        ids: Collection[str] = (),
-    ) -> list[Row]:
-        """Return what had both outcomes: rows of ``changes.mixed``, ``latest`` being stamps."""
+    def _read(self, view: View, name: str, *options: str, **asked: Any) -> list[Row]:
         some = ("some",) if view.agents is not None else ()
-        asked = {"tasks": tasks, "ids": sorted(ids), **view.filters(self._graph)}
-        rows = self._graph.read("changes.mixed", *options, *some, **asked)
+        return self._graph.read(name, *options, *some, **asked, **view.filters(self._graph))
+
+    def _mixed(self, view: View, *options: str, **asked: Any) -> list[Row]:
+        """Return what had both outcomes: rows of ``changes.mixed``, ``latest`` being stamps."""
+        rows = self._read(view, "changes.mixed", *options, **asked)
         return [row | {"latest": latest_of(row["latest"])} for row in rows]
 
     def find(self, ids: Collection[str], view: View) -> dict[str, Change]:
@@ -99,11 +95,11 @@ class Changes:
         What works again is believed from :data:`ENOUGH` outcomes on.
         """
         given = ("given",) if len(ids) <= _GIVEN else ()
-        read = self._read(view, *given, ids=ids) if ids else []
+        read = self._mixed(view, *given, ids=sorted(ids)) if ids else []
         rows = [row for row in read if row["id"] in ids]
         if not rows:
             return {}
-        found = self._turned(rows, view, self._total(view))
+        found = self._turned(rows, view)
         there = {
             place: turn
             for place, turn in _turns_there(rows).items()
@@ -128,7 +124,9 @@ class Changes:
         strategies are told each by itself.
         """
         found: dict[str, tuple[Change, ...]] = {}
-        total = self._total(EVERYTHING) if episodes else {}
+        if not episodes:
+            return found
+        total = self._read(EVERYTHING, "forecasting.totals")[0]
 
         def find_everywhere(row: Row) -> Turn | None:
             turns = self._turned([row], EVERYTHING, total).values() if row["latest"] else ()
@@ -137,7 +135,7 @@ class Changes:
         def find_there(row: Row) -> Turn | None:
             return _turns_there([row]).get(0)
 
-        for row in self._graph.read("changes.of_episodes", ids=list(episodes)) if episodes else ():
+        for row in self._graph.read("changes.of_episodes", ids=list(episodes)):
             wide = {name: row[f"all_{name}"] for name in _COUNTS}
             places = [(row["task"], row | {"latest": latest_of(row["latest"])}, find_there)]
             if wide["trials"] > row["trials"]:
@@ -154,15 +152,14 @@ class Changes:
                     break
         return found
 
-    def _total(self, view: View) -> Row:
-        some = ("some",) if view.agents is not None else ()
-        return self._graph.read("forecasting.totals", *some, **view.filters(self._graph))[0]
-
-    def _turned(self, rows: Sequence[Row], view: View, total: Row) -> dict[str, tuple[Row, Turn]]:
+    def _turned(
+        self, rows: Sequence[Row], view: View, total: Row | None = None
+    ) -> dict[str, tuple[Row, Turn]]:
         """Return which strategies changed on all tasks, by id, up to the latest of their rows."""
         from graphmem.advice.beliefs import changing
         from graphmem.advice.formula import find_turns
 
+        total = total or self._read(view, "forecasting.totals")[0]
         owns = [Estimate(**{name: row[name] for name in _COUNTS}) for row in rows]
 
         def look_up(places: Sequence[int]) -> Mapping[int, Sequence[Lately]]:

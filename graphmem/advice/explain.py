@@ -335,8 +335,7 @@ class Explainer:
         dated = {"times": row["times"], "outcomes": row["outcomes"]}
         trends = self._graph.read("explaining.trend", **dated)
         course = self._graph.read("explaining.course", **dated) if row["times"] else []
-        shown = _UNKNOWN | shown
-        alike = shown["by_task"].groups == 1
+        alike = bool(shown) and shown["by_task"].groups == 1
         ids = {*row["supporting"], *row["opposing"]}
         asked = {"ids": sorted(ids), "strategies": strategies}
         episodes = self._graph.read("explaining.episodes", **asked) if ids else []
@@ -396,13 +395,6 @@ class Explainer:
         return self._graph.read(name, *options, most=LATEST, sample=SAMPLE, **asked)[0]
 
 
-_UNKNOWN: dict[str, Any] = {
-    **dict.fromkeys(("by_task", "by_agent"), Shares()),
-    "neighbours": (),
-    "better_alternative": None,
-    "policy": None,
-}
-"""What an explanation tells by default."""
 _OF_LESSONS: tuple[Relation, ...] = ("recommended", "warned against")
 _OF_ITEM = ("kind", "id", "text", "agent", "error_class", "verdict", "task", "source")
 

@@ -355,11 +355,11 @@ class Explanation(Output):
     changes: tuple[Change, ...]
     supporting: tuple[Evidence, ...]
     opposing: tuple[Evidence, ...]
-    by_task: Shares
-    by_agent: Shares
-    neighbours: tuple[Neighbour, ...]
-    better_alternative: Alternative | None
-    policy: Policy | None
+    by_task: Shares = Shares()
+    by_agent: Shares = Shares()
+    neighbours: tuple[Neighbour, ...] = ()
+    better_alternative: Alternative | None = None
+    policy: Policy | None = None
     what_would_change: tuple[Turn, ...]
     on_task: str | None = None
     expected: OutcomePrediction | None = None

@@ -393,7 +393,7 @@ def mixed(
     for row, one in enumerate(power if not isinstance(power, float) else ()):
         powers[row, : len(one)] = one
     lengths = np.array([len(one) for one in latest], dtype=np.int64)
-    n, k = _columns(counts)
+    n, k = np.array(counts, dtype=np.float64).reshape(-1, 2).T
     n, k = n - lengths, k - outcomes.sum(axis=1)
     runs = []
     for at in range(0, len(latest) or 1, PAGE):
@@ -404,11 +404,6 @@ def mixed(
             formula.mix(n[part], k[part], outcomes[part], lengths[part], hazard, told, levels)
         )
     return runs[0] if len(runs) == 1 else Runs(*map(np.concatenate, zip(*runs, strict=True)))
-
-
-def _columns(pairs: Sequence[Pair]) -> tuple[Floats, Floats]:
-    table = np.array(pairs, dtype=np.float64).reshape(-1, 2)
-    return table[:, 0], table[:, 1]
 
 
 def _less(pair: Pair, *parts: Pair) -> Pair:

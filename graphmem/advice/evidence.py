@@ -238,8 +238,9 @@ class Evidence:
         for (borrower, whole), (cosine, lender) in nearest.items():
             n, k = counts[whole]
             if n and lender in known:
+                weight = min(max((cosine - least) / max(1.0 - least, 1e-9), 0.0), 1.0)
                 row = {"id": lender, "text": known[lender][0], "similarity": cosine}
-                row |= {"weight": _weigh(cosine, least), "trials": n, "successes": k}
+                row |= {"weight": weight, "trials": n, "successes": k}
                 candidates[borrower].lenders.append(row)
         for one in candidates.values():
             one.lenders = nearest_first(one.lenders)
@@ -282,11 +283,6 @@ def _sum_outcomes(cells: Iterable[NearCell]) -> tuple[int, int]:
     for cell in cells:
         trials, successes = trials + cell.trials, successes + cell.successes
     return trials, successes
-
-
-def _weigh(cosine: float, edge: float) -> float:
-    """Return the weight of one outcome elsewhere: 0 at the edge, 1 for equal texts."""
-    return min(max((float(cosine) - edge) / max(1.0 - edge, 1e-9), 0.0), 1.0)
 
 
 def nearest_first(rows: Iterable[Row]) -> list[Row]:

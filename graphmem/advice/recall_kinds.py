@@ -42,12 +42,6 @@ class About:
     stopped: Callable[[Sequence[str]], Collection[str]]
     """Tells which strategies (texts) stopped working."""
 
-    @property
-    def fits(self) -> float:
-        """The relevance of items of the type."""
-        same = (task.relevance for task in self.near if task.task_type == self.task_type)
-        return max([max(0.0, self.lends) ** 2, *same])
-
     def to_type(self) -> tuple[str, ...]:
         """Return the path to the type."""
         rule = self.type_rule or ""
@@ -101,10 +95,11 @@ class Beside:
             options += ["agents", "given", *limited]
         by_agent = typed and view.agents is not None and "rule" in kinds
         near = [{"id": task.id, "relevance": task.relevance} for task in asked.near[:TASKS]]
+        same = (task.relevance for task in asked.near if task.task_type == asked.task_type)
         query: dict[str, Any] = {
             "rows": near,
             "task_type": asked.task_type,
-            "fits": asked.fits,
+            "fits": max([max(0.0, asked.lends) ** 2, *same]),
             "consolidation": consolidation_id(self._graph.ns),
             "general": [*map(_given, self._rules.of(view) if by_agent else ())],
             "shown": [item.id for item in shown],

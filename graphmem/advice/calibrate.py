@@ -24,7 +24,7 @@ from graphmem.advice.beliefs import (
     plus,
     weigh_near,
 )
-from graphmem.advice.estimate import together
+from graphmem.advice.estimate import combine_rates
 from graphmem.advice.formula import Belief, Floats, fit_strengths
 from graphmem.advice.strengths import DEFAULTS, LEAST, MAX_CELLS, Uses
 from graphmem.arrays import NDArray, np
@@ -145,16 +145,11 @@ class History:
     def _at(self, *key: str | None) -> Cell:
         return self.cells.get(key, _NONE)
 
-    @property
-    def rate(self) -> float:
-        """The overall rate, in (0, 1)."""
-        return mean_of(self._at().successes, self._at().trials)
-
     def predict(self, trial: Trial, strengths: PoolingStrengths) -> float:
         """Return the probability that an episode succeeds, in (0, 1)."""
         strategies = trial.strategies or ("",)
         told = self.judge(trial, strategies, strengths).probability.tolist()
-        return together(told, [weight_of(self._at(one).trials) for one in strategies])
+        return combine_rates(told, [weight_of(self._at(one).trials) for one in strategies])
 
     def judge(self, trial: Trial, strategies: Sequence[str], strengths: PoolingStrengths) -> Belief:
         """Return what is believed of strategies where an episode was."""
@@ -227,14 +222,13 @@ class History:
 
         All but the first are shrunk toward the first, which counts as 2 trials.
         """
-        rate, names = self.rate, trial.strategies or ("",)
+        rate, names = mean_of(self._at().successes, self._at().trials), trial.strategies or ("",)
         weights = [weight_of(self._at(name).trials) for name in names]
-        return (
-            rate,
-            _shrunk(self.tasks.get(trial.task, _NONE), rate, 2.0),
-            together([_shrunk(self._at(name), rate, 2.0) for name in names], weights),
-            together([_shrunk(self._at(trial.task, name), rate, 2.0) for name in names], weights),
-        )
+        task = self.tasks.get(trial.task, _NONE)
+        alone = [_shrunk(self._at(name), rate) for name in names]
+        there = [_shrunk(self._at(trial.task, name), rate) for name in names]
+        both = combine_rates(alone, weights), combine_rates(there, weights)
+        return rate, _shrunk(task, rate), *both
 
     def strengths(self) -> PoolingStrengths:
         """Return the strengths fitted to these episodes."""
@@ -277,12 +271,12 @@ class Calibrator:
             )
             for at, name in enumerate(get_args(BaselineName), 1)
         )
-        brier = scores(told[:, 0], came)["brier"]
+        own = scores(told[:, 0], came)
         return Calibration(
-            verdict=answers.verdict(len(came), brier, baselines),
+            verdict=answers.verdict(len(came), own["brier"], baselines),
             episodes=len(came),
             successes=int(came.sum()),
-            **scores(told[:, 0], came),
+            **own,
             bins=tuple(self._bins(told[:, 0], came)),
             z=self._graph.settings.z,
             baselines=baselines,
@@ -350,8 +344,8 @@ class Calibrator:
             )
 
 
-def _shrunk(cell: Cell, rate: float, strength: float) -> float:
-    return (cell.successes + strength * rate) / (cell.trials + strength)
+def _shrunk(cell: Cell, rate: float) -> float:
+    return (cell.successes + 2.0 * rate) / (cell.trials + 2.0)
 
 
 def places_of(told: Floats) -> NDArray[np.int64]:

@@ -56,9 +56,6 @@ class Estimates:
     """Those of the task: {trials, successes, uses, worked, rate}."""
     strategies: Sequence[Estimate]
     """The strategies as they were given, without those that count as an earlier one."""
-    probability: float
-    """What to expect of all of them used together."""
-    concentration: float
     strengths: PoolingStrengths
     belief: Belief
     """What is believed of the strategies; to choose, one draws from it."""
@@ -116,7 +113,6 @@ class Estimator:
                 common.add(one.text)
         for one in several:
             one.common = common.issuperset(tools.get(one.text, [one.text]))
-        weights = [one.weight for one in several]
         task = {name: getattr(found.shared.episodes, name) for name in _ALL}
         task |= {"uses": found.shared.here.trials, "worked": found.shared.here.successes}
         counted = (*_ALL, "type_trials", "type_successes")
@@ -126,8 +122,6 @@ class Estimator:
             everything={name: everything[name] for name in counted} | rates,
             task=task | {"rate": float(expected.task_rate[0])},
             strategies=several,
-            probability=together([one.probability for one in several], weights),
-            concentration=sum(map(mul, weights, concentrations)) / sum(weights),
             strengths=strengths,
             belief=belief,
             near=nearest_first([row for row in found.near.values() if row["trials"]]),
@@ -200,7 +194,11 @@ class Forecaster:
         view = read_view(self._graph, agent)
         question = self._estimator.near.understand(asked.task, view)
         found = self._estimator.estimates(question, texts, view)
-        weights = sum(one.weight for one in found.strategies)
+        weights = [one.weight for one in found.strategies]
+        total = sum(weights)
+        probability = combine_rates([one.probability for one in found.strategies], weights)
+        worths = [one.concentration for one in found.strategies]
+        low, high = interval(probability, sum(map(mul, weights, worths)) / total)
         basis = PredictionBasis(
             **found.everything,
             strengths=found.strengths,
@@ -216,16 +214,15 @@ class Forecaster:
                     **{name: getattr(one, name) for name in _OWN},
                     known=one.id is not None,
                     rate=one.strategy_rate,
-                    weight=one.weight / weights,
+                    weight=one.weight / total,
                     borrowed=_borrowed(one.lenders),
                 )
                 for one in found.strategies
             ),
             agents=view.agents,
         )
-        low, high = interval(found.probability, found.concentration)
         return OutcomePrediction(
-            probability=found.probability,
+            probability=probability,
             low=low,
             high=high,
             trials=min(one.here_trials for one in found.strategies),
@@ -294,7 +291,7 @@ def interval(probability: float, concentration: float, level: float = 0.95) -> t
     return min(low, probability), max(high, probability)
 
 
-def together(rates: Sequence[float], weights: Sequence[float]) -> float:
+def combine_rates(rates: Sequence[float], weights: Sequence[float]) -> float:
     """Return what to expect of several strategies together: the mean of their log odds."""
     if len(rates) == 1:
         return rates[0]

@@ -305,7 +305,7 @@ def _changing_nearby(several: Sequence[tuple[int, Course]]) -> tuple[dict[int, C
         if runs.weights[row, 0] < 1.0 - SUSPECT:
             rows.setdefault(several[row][0], row)
     changed = {place: courses[row] for place, row in rows.items()}
-    return changed, runs.take([*rows.values()])
+    return changed, Runs(*(part[[*rows.values()]] for part in runs))
 
 
 def changing(

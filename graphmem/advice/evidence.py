@@ -169,7 +169,6 @@ class Evidence:
             own.latest = latest_of([own.latest, *latest])
 
     def _add_here(self, outcomes: Sequence[Any]) -> None:
-        """Add the outcomes of strategies on the task."""
         for identity, trials, successes, n, k, latest in outcomes:
             own = self._own(identity)
             own.here_trials += trials
@@ -248,7 +247,6 @@ class Evidence:
                 one.lent = plus(one.lent, *lend(row["weight"], row["trials"], row["successes"]))
 
     def _share(self, parts: Mapping[str, Sequence[Any]]) -> Shared:
-        """Return what all candidates share."""
         near = weigh_near([NearCell(n, k, self._weights[key]) for key, n, k in parts["near"]])
         everything, typed = _tally(self.everything), _tally(self.everything, "type_")
         return Shared(everything, typed, Tally(**parts["task"][0]), _tally(parts["here"][0]), near)

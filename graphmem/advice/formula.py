@@ -84,11 +84,6 @@ class Runs(NamedTuple):
     trials: Floats
     successes: Floats
 
-    def take(self, rows: Sequence[int]) -> Runs:
-        """Return some rows."""
-        places = np.array(rows, dtype=np.int64)
-        return Runs(self.weights[places], self.trials[places], self.successes[places])
-
 
 NO_RUNS = Runs(*np.ones((3, 0, 1)))
 

@@ -208,20 +208,17 @@ class _Runs:
             for kind, key in keys
             for one in self._groups.of(f"judged {kind}", key)
         }
-        ranked: dict[int, list[Object]] = {1: [], 2: []}
+        ranked: dict[int, list[Object]] = {0: [], 1: [], 2: []}
         for _, one in sorted(found.items()):
             rank = ranks.get(_about(spans, one["span"])) or ranks.get(one["response"], 0)
             if one["scope"] != SPAN:
-                rank = 2 if only and self._is_about(one, root["trace"], session) else 0
-            ranked.setdefault(rank, []).append(one)
+                rows = self._groups.of("session", session)
+                about = one["scope"] == TRACE or (
+                    one["session"] == session and all(row["trace"] == root["trace"] for row in rows)
+                )
+                rank = 2 if only and about else 0
+            ranked[rank].append(one)
         return ranked[2] or ranked[1]
-
-    def _is_about(self, judgement: Object, trace: str, session: str | None) -> bool:
-        """Return whether a judgement is about this trace, or a session that has no other one."""
-        rows = self._groups.of("session", session)
-        return judgement["scope"] == TRACE or (
-            judgement["session"] == session and all(one["trace"] == trace for one in rows)
-        )
 
 
 def _make_span(row: Object, parent: str | None) -> Span:

@@ -24,7 +24,6 @@ from graphmem.models.advice import (
     Evidence,
     Explanation,
     Neighbour,
-    Relation,
     Share,
     Shares,
     Trend,
@@ -189,9 +188,8 @@ class Explainer:
         fails = [
             row | {"text": row["error_class"]} for row in fails if row["successes"] >= failures
         ]
-        for relation, rows in zip(_OF_LESSONS, (works, fails), strict=True):
-            for row in rows[:NEAR]:
-                yield Neighbour(relation=relation, **row)
+        yield from (Neighbour(relation="recommended", **row) for row in works[:NEAR])
+        yield from (Neighbour(relation="warned against", **row) for row in fails[:NEAR])
 
     # Rules
 
@@ -395,7 +393,6 @@ class Explainer:
         return self._graph.read(name, *options, most=LATEST, sample=SAMPLE, **asked)[0]
 
 
-_OF_LESSONS: tuple[Relation, ...] = ("recommended", "warned against")
 _OF_ITEM = ("kind", "id", "text", "agent", "error_class", "verdict", "task", "source")
 
 

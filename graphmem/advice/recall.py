@@ -383,14 +383,11 @@ class Recaller:
                 relevance=relevance,
                 mean=one.probability,
                 lower=one.lower,
-                freshness=1.0,
                 said=one.said,
                 trials=sum(prior.trials for prior in one.priors),
                 successes=sum(prior.successes for prior in one.priors),
-                last_at=None,
                 verdict="WORKS" if good else "AVOID",
                 path=("text", f"skill: {said.kind}", f"source: {said.source}"),
-                evidence=(),
             )
 
     def _evidence(

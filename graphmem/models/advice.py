@@ -54,10 +54,10 @@ class RecallItem(OutcomeCounts):
     relevance: float
     mean: float
     lower: float
-    freshness: float
+    freshness: float = 1.0
     said: str
     """What is known of it, in words: ``likely: 9 of 10 on 'refund a flight', like this one``."""
-    last_at: datetime | None
+    last_at: datetime | None = None
     """The time of the last dated trial."""
     agent: str | None = None
     """The owner of a heuristic or policy."""
@@ -65,7 +65,7 @@ class RecallItem(OutcomeCounts):
     """Of a rule or a prior: what to do with it."""
     path: tuple[str, ...]
     """The path in the graph from the text to the strategy, in words."""
-    evidence: tuple[str, ...]
+    evidence: tuple[str, ...] = ()
     """Ids of the latest episodes (at most 5) on the task through which it was recalled."""
 
 

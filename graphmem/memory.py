@@ -12,10 +12,9 @@ from pydantic import JsonValue
 
 from graphmem.advice.changes import Changes
 from graphmem.advice.choose import Chooser
-from graphmem.advice.estimate import Estimator, Forecaster
+from graphmem.advice.estimate import Estimator, Forecaster, Strengths
 from graphmem.advice.explain import Explainer
 from graphmem.advice.recall import Recaller
-from graphmem.advice.strengths import Strengths
 from graphmem.config import DEFAULT_NAMESPACE, Settings
 from graphmem.episodes.attempts import Attempt, Attempts, Terms
 from graphmem.episodes.learning import Learner

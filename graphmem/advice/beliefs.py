@@ -14,7 +14,6 @@ from typing import NamedTuple
 
 from graphmem.advice import formula
 from graphmem.advice.formula import Belief, Counts, Expected, Floats, Runs, Turn
-from graphmem.advice.strengths import DEFAULTS
 from graphmem.arrays import NDArray, np
 from graphmem.graph.estimate import LATEST, NOTHING, PRIOR, Estimate, NearCell, Pair, mean_of
 from graphmem.models.forecasts import PoolingStrengths
@@ -370,7 +369,7 @@ def _levels(
     return [
         formula.Level(worth[:, :, None], n, k, 1.0, nothing),
         formula.Level(group, like_n, like_k, formula.NEAR, easier),
-        formula.Level(same, tried, won, DEFAULTS.cell, nothing),
+        formula.Level(same, tried, won, formula.DEFAULTS.cell, nothing),
     ]
 
 

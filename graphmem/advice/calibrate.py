@@ -25,8 +25,7 @@ from graphmem.advice.beliefs import (
     weigh_near,
 )
 from graphmem.advice.estimate import combine_rates
-from graphmem.advice.formula import Belief, Floats, fit_strengths
-from graphmem.advice.strengths import DEFAULTS, LEAST, MAX_CELLS, Uses
+from graphmem.advice.formula import DEFAULTS, LEAST, MAX_CELLS, Belief, Floats, Uses, fit_strengths
 from graphmem.arrays import NDArray, np
 from graphmem.graph.arguments import Progress
 from graphmem.graph.estimate import (

@@ -16,7 +16,6 @@ from dataclasses import dataclass
 from math import exp, lgamma, log, sqrt
 from typing import NamedTuple
 
-from graphmem.advice.strengths import DEFAULTS, LEAST, Uses
 from graphmem.arrays import NDArray, np
 from graphmem.graph.estimate import PRIOR
 from graphmem.models.forecasts import CERTAIN, PoolingStrengths
@@ -25,6 +24,12 @@ from graphmem.text.task_types import GENERAL
 
 Floats = NDArray[np.float64]
 
+DEFAULTS = PoolingStrengths(
+    task=2.0, strategy=2.0, cell=1.0, fitted=False, trials=0, gain=0.0, score=0.0
+)
+"""In force until a fit is accepted."""
+LEAST = 100  # fewest trials for fitting
+MAX_CELLS = 20_000  # most for fitting, which takes 1.5 s; more are sampled by the keys of tasks
 SPREAD = 3.0
 """What all outcomes of one cell together are worth elsewhere, at most, in trials."""
 NEAR = 2.0
@@ -74,6 +79,18 @@ def shrunk(k: Floats, n: Floats, rate: Floats | float, strength: float) -> Float
     n = np.maximum(n, 0.0)
     p: Floats = (np.clip(k, 0.0, n) + strength * rate) / (n + strength)
     return p
+
+
+class Uses(NamedTuple):
+    """The outcomes of a strategy on a task: the data for fitting strengths."""
+
+    task: str | None
+    type: str | None  # GENERAL: it has none
+    whole: str | None
+    trials: int
+    successes: int
+    n: float  # what the trials count elsewhere
+    k: float
 
 
 class Runs(NamedTuple):

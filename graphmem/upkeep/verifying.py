@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from graphmem.advice.strengths import Strengths
+from graphmem.advice.estimate import Strengths
 from graphmem.config import KEPT
 from graphmem.episodes.rows import classes_of, failures_of, hashed, read_contents
 from graphmem.graph.arguments import Progress, check_function

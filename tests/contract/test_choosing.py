@@ -16,7 +16,7 @@ from scipy.stats import beta
 from graphmem import Memory, StrategyUse
 from graphmem.advice.calibrate import Calibrator, History
 from graphmem.advice.choose import DRAWS, FOUND
-from graphmem.advice.strengths import DEFAULTS
+from graphmem.advice.formula import DEFAULTS
 from graphmem.errors import NotFoundError, ValidationError
 from graphmem.models.advice import Choice, Considered, Estimate, Evaluation, Explore
 from graphmem.printable import percent

@@ -12,7 +12,7 @@ from pydantic import JsonValue
 
 from graphmem.advice.changes import Changes
 from graphmem.advice.choose import Chooser
-from graphmem.advice.estimate import Estimator, Forecaster, Strengths
+from graphmem.advice.estimate import Estimator
 from graphmem.advice.explain import Explainer
 from graphmem.advice.recall import Recaller
 from graphmem.config import DEFAULT_NAMESPACE, Settings
@@ -82,8 +82,8 @@ class Memory:
         self._similarity = similarity = Similarity(graph, embedder)
         self._learner = learner = Learner(graph)
         self._changes = changes = Changes(graph)
-        strengths = Strengths(graph)
-        estimator = Estimator(graph, strengths, similarity)
+        self._past = past = Past(graph, similarity.vectors, partial(_within, namespace))
+        self._estimator = estimator = Estimator(graph, similarity, past.at)
         self.lessons = Lessons(graph, similarity.fresh, changes.find)
         """Heuristics, anti-patterns, rules, mistakes: see :class:`graphmem.lessons.Lessons`."""
         self.policies = Policies(graph, reads)
@@ -105,13 +105,11 @@ class Memory:
         """The ledger of predictions: see :class:`graphmem.policies.ledger.Predictions`."""
         self.cycles = Cycles(graph)
         """Cycles in time: see :class:`graphmem.policies.cycles.Cycles`."""
-        self._past = past = Past(graph, similarity.vectors, partial(_within, namespace))
         self._looking = Looking(graph, changes.find, reads, past.at)
         self._recaller = Recaller(graph, similarity, estimator, facts, reads, past.at)
-        self._forecaster = Forecaster(graph, strengths, estimator, past.at)
-        self._explainer = Explainer(graph, self.lessons, self._forecaster, past.at)
+        self._explainer = Explainer(graph, self.lessons, estimator, past.at)
         self._chooser = Chooser(graph, estimator, self._recaller)
-        self._maintainer = Maintainer(graph, similarity.vectors, strengths)
+        self._maintainer = Maintainer(graph, similarity.vectors, estimator.strengths)
         self._settler = settler = Settler(graph, learner)
         self._network = network = Network(graph)
         eraser = Eraser(graph, similarity.vectors, learner)
@@ -423,7 +421,7 @@ class Memory:
     recall = delegate("_recaller", Recaller.recall)
     choose = delegate("_chooser", Chooser.choose)
     changes = delegate("_changes", Changes.changes)
-    predict = delegate("_forecaster", Forecaster.predict)
+    predict = delegate("_estimator", Estimator.predict)
     explain = delegate("_explainer", Explainer.explain)
 
     strategies = delegate("_looking", Looking.strategies)
@@ -432,7 +430,7 @@ class Memory:
     show = delegate("_looking", Looking.show)
     similar = delegate("_similarity", Similarity.similar)
     to_networkx = delegate("_network", Network.to_networkx)
-    calibrate = delegate("_forecaster", Forecaster.calibrate)
+    calibrate = delegate("_estimator", Estimator.calibrate)
     evaluate = delegate("_chooser", Chooser.evaluate)
 
     def query(

@@ -183,14 +183,22 @@ class Estimates:
     """The few nearest tasks: {id, text, trials, successes, similarity, weight of one outcome}."""
 
 
+class _Asked(Input):
+    task: Name
+    strategy: Name | None
+    together: SomeNames | None
+
+
 class Estimator:
     """Estimates the outcomes of strategies on tasks, in one namespace."""
 
-    def __init__(self, graph: Graph, strengths: Strengths, near: Similarity) -> None:
+    def __init__(self, graph: Graph, near: Similarity, past: Callable[[datetime], Any]) -> None:
         self._graph = graph
-        self._strengths = strengths
+        self.strengths = Strengths(graph)
         self.near = near
         """Finds what is near a task or strategy."""
+        self._past = past
+        """Gives a memory of what was recorded by a time."""
 
     def each(self, question: Question, strategies: Sequence[str], view: View) -> Sequence[Estimate]:
         """Return what to expect of known strategies (texts or ids) on a task that was found."""
@@ -208,11 +216,11 @@ class Estimator:
         from graphmem.advice.formula import DEFAULTS
 
         found = Evidence(self._graph, self.near, question, view)
-        several = found.read(strategies, self._strengths.id, search=search)
+        several = found.read(strategies, self.strengths.id, search=search)
         everything = found.everything
         strengths = DEFAULTS  # they are fitted to the outcomes of all agents
         if view.agents is None:
-            strengths = self._strengths.in_force(everything["trials"], found.strengths)
+            strengths = self.strengths.in_force(everything["trials"], found.strengths)
         judged = judge(found.shared, several, strengths, found.look_up)
         belief, expected = judged.belief, judged.expected
         worths = belief.size(belief.elsewhere).tolist()
@@ -247,29 +255,6 @@ class Estimator:
             belief=belief,
             near=nearest_first([row for row in found.near.values() if row["trials"]]),
         )
-
-
-class _Asked(Input):
-    task: Name
-    strategy: Name | None
-    together: SomeNames | None
-
-
-class Forecaster:
-    """Predicts outcomes in one namespace."""
-
-    def __init__(
-        self,
-        graph: Graph,
-        strengths: Strengths,
-        estimator: Estimator,
-        past: Callable[[datetime], Any],
-    ) -> None:
-        self._graph = graph
-        self._strengths = strengths
-        self._estimator = estimator
-        self._past = past
-        """Gives a memory of what was recorded by a time."""
 
     def predict(
         self,
@@ -313,8 +298,8 @@ class Forecaster:
         asked = _Asked.from_arguments(locals())
         texts = list(dict.fromkeys(asked.together or (asked.strategy or "",)))
         view = read_view(self._graph, agent)
-        question = self._estimator.near.understand(asked.task, view)
-        found = self._estimator.estimates(question, texts, view)
+        question = self.near.understand(asked.task, view)
+        found = self.estimates(question, texts, view)
         weights = [one.weight for one in found.strategies]
         total = sum(weights)
         probability = combine_rates([one.probability for one in found.strategies], weights)
@@ -366,8 +351,8 @@ class Forecaster:
         check_function("on_progress", on_progress)
         from graphmem.advice.calibrate import Calibrator
 
-        calibrator = Calibrator(self._graph, self._estimator.near)
-        return calibrator.calibrate(self._strengths.refit, on_progress)
+        calibrator = Calibrator(self._graph, self.near)
+        return calibrator.calibrate(self.strengths.refit, on_progress)
 
 
 def _borrowed(rows: Iterable[Row]) -> tuple[Borrowed, ...]:

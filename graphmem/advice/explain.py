@@ -8,7 +8,7 @@ from itertools import chain
 from typing import Any
 
 from graphmem.advice.changes import change_of
-from graphmem.advice.estimate import Forecaster
+from graphmem.advice.estimate import Estimator
 from graphmem.errors import ValidationError
 from graphmem.graph.access import View, read_view
 from graphmem.graph.estimate import ESTABLISHED_ABOVE, HEURISTIC_ABOVE, REFUTED_BELOW
@@ -54,15 +54,11 @@ class Explainer:
     """Explains the beliefs of one namespace."""
 
     def __init__(
-        self,
-        graph: Graph,
-        lessons: Lessons,
-        forecaster: Forecaster,
-        past: Callable[[datetime], Any],
+        self, graph: Graph, lessons: Lessons, estimator: Estimator, past: Callable[[datetime], Any]
     ) -> None:
         self._graph = graph
         self._lessons = lessons
-        self._forecaster = forecaster
+        self._estimator = estimator
         self._past = past
         self._priors = PriorReader(graph)
 
@@ -116,7 +112,7 @@ class Explainer:
             if row.get("whole") is None:
                 problem = f"tells nothing of a {explained.kind}"
                 raise ValidationError("task", task, problem, "explain a strategy for it")
-            expected = self._forecaster.predict(task, row["whole"], agent)
+            expected = self._estimator.predict(task, row["whole"], agent)
             return explained.model_copy(update={"on_task": task, "expected": expected})
         raise missing_item(self._graph, item, kind, view)
 

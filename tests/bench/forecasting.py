@@ -104,7 +104,7 @@ def score_predictions(learned: Sequence[Run], held: Sequence[Run]) -> list[float
         errors = []
         for task, name, won in held:
             # Without the search for similar texts: these are names of tools, not sentences.
-            found = memory._forecaster.predict(task, name, None)
+            found = memory._estimator.predict(task, name, None)
             rates = (overall, rate("task", task), rate("strategy", name), rate("both", task, name))
             errors.append([(p - won) ** 2 for p in (found.probability, *rates)])
     return [mean(column) for column in zip(*errors, strict=True)]

@@ -281,6 +281,24 @@ def test_a_log_without_a_map_gets_a_proposal_that_works(
     assert memory.stats().episodes in (150, 300)
 
 
+def test_the_steps_of_a_log_without_a_map_are_proposed(memory: Memory, tmp_path: Path) -> None:
+    steps = [
+        {"tool": "bash", "args": {"command": "ls"}, "output": "none", "error": "no files"},
+        {"tool": "sql", "args": {"query": "SELECT 1"}, "output": "1"},
+    ]
+    (file := tmp_path / "log.jsonl").write_text(
+        "".join(
+            json.dumps({"question": task, "passed": True, "events": steps}) + "\n" for task in "abc"
+        )
+    )
+    with pytest.raises(UnknownFormatError, match="steps    events; the tool is tool") as caught:
+        memory.seed(file)
+    (tmp_path / "map.toml").write_text(caught.value.proposal.toml)
+    assert memory.seed(file, map=tmp_path / "map.toml").created == 3
+    learned = {row.text: row.successes for row in memory.strategies()}
+    assert learned == {"bash": 0, "sql": 3, "bash > sql": 3}, "all steps of bash ended in errors"
+
+
 def test_what_shows_no_outcome_gets_no_proposal(memory: Memory, tmp_path: Path) -> None:
     for content in ('{"prompt": "a", "tool": "b"}\n' * 3, "some,text\nwithout,sense\n", "{" * 99):
         (file := tmp_path / "log.txt").write_text(content)

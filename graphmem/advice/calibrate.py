@@ -310,8 +310,7 @@ class Calibrator:
                 wholes = tuple(dict.fromkeys(use["whole"] for use in row["uses"]))
                 shown = {name: row[name] for name in ("task", "success", "name", "uses")}
                 kind = None if row["type"] == GENERAL else row["type"]
-                used_at = one["used_at"]
-                trial = Trial(strategies=wholes, task_type=kind, used_at=used_at, **shown)
+                trial = Trial(strategies=wholes, task_type=kind, used_at=one["used_at"], **shown)
                 placed.append((recorded, trial))
         placed.sort(key=lambda pair: pair[0])
         return [trial for _, trial in placed]

@@ -89,7 +89,6 @@ class AntiPattern(Lesson):
     same agent on the types of tasks of these failures. ``confidence`` is that of the share of
     occurrences in both; of those since a ``change``, if the strategy works better or worse since.
     ``example`` is the latest error, unmasked; ``evidence`` holds the ids of the latest 5 failures.
-    In a warning before a task, ``expected`` is what to expect of the strategy there, ``said`` why.
     """
 
     error_class: str

@@ -305,7 +305,6 @@ class CycleTest(Output):
     p_corrected: float | None = None
     """Corrected for the number of tests."""
     reason: str | None = None
-    """Why it was not tested."""
 
 
 class CycleReport(Output):

@@ -106,8 +106,8 @@ class Memory:
         self.cycles = Cycles(graph)
         """Cycles in time: see :class:`graphmem.policies.cycles.Cycles`."""
         self._looking = Looking(graph, changes.find, reads, past.at)
-        self._recaller = Recaller(graph, similarity, estimator, facts, reads, past.at)
-        self._explainer = Explainer(graph, self.lessons, estimator, past.at)
+        self._recaller = Recaller(graph, estimator, facts, reads)
+        self._explainer = Explainer(graph, self.lessons, estimator)
         self._chooser = Chooser(graph, estimator, self._recaller)
         self._maintainer = Maintainer(graph, similarity.vectors, estimator.strengths)
         self._settler = settler = Settler(graph, learner)

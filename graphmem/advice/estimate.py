@@ -197,7 +197,7 @@ class Estimator:
         self.strengths = Strengths(graph)
         self.near = near
         """Finds what is near a task or strategy."""
-        self._past = past
+        self.past = past
         """Gives a memory of what was recorded by a time."""
 
     def each(self, question: Question, strategies: Sequence[str], view: View) -> Sequence[Estimate]:
@@ -293,7 +293,7 @@ class Estimator:
             raise ValidationError("strategy", strategy, problem, remedy)
         if as_of is not None:
             past: OutcomePrediction
-            past = self._past(as_of).predict(task, strategy, agent, together=together)
+            past = self.past(as_of).predict(task, strategy, agent, together=together)
             return past
         asked = _Asked.from_arguments(locals())
         texts = list(dict.fromkeys(asked.together or (asked.strategy or "",)))

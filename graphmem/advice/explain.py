@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from itertools import chain
 from typing import Any
@@ -53,13 +53,10 @@ _WORDS = {
 class Explainer:
     """Explains the beliefs of one namespace."""
 
-    def __init__(
-        self, graph: Graph, lessons: Lessons, estimator: Estimator, past: Callable[[datetime], Any]
-    ) -> None:
+    def __init__(self, graph: Graph, lessons: Lessons, estimator: Estimator) -> None:
         self._graph = graph
         self._lessons = lessons
         self._estimator = estimator
-        self._past = past
         self._priors = PriorReader(graph)
 
     def explain(
@@ -96,7 +93,7 @@ class Explainer:
         """
         if as_of is not None:
             how = {"kind": kind, "agent": agent, "task": task}
-            past: Explanation = self._past(as_of).explain(item, **how)
+            past: Explanation = self._estimator.past(as_of).explain(item, **how)
             return past
         view = read_view(self._graph, agent)
         read = view.filters(self._graph)

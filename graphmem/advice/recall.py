@@ -7,7 +7,7 @@ part; ``cypher/advice/recall.cypher`` computes them.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Annotated, Any, NamedTuple
@@ -28,7 +28,7 @@ from graphmem.models.advice import Kind, NearTask, Recall, RecallItem
 from graphmem.models.fields import AS_TUPLE, Input, Moment, Searched, checked
 from graphmem.models.forecasts import OutcomeCounts
 from graphmem.people import Facts
-from graphmem.search.similarity import ROUNDED, Hit, Question, Similarity
+from graphmem.search.similarity import ROUNDED, Hit, Question
 from graphmem.store.port import Row
 from graphmem.text.task_types import GENERAL
 
@@ -101,23 +101,12 @@ class _Walk:
 class Recaller:
     """Recalls strategies of one namespace."""
 
-    def __init__(
-        self,
-        graph: Graph,
-        similarity: Similarity,
-        estimator: Estimator,
-        facts: Facts,
-        reads: Reads,
-        past: Callable[[datetime], Any],
-    ) -> None:
-        """``past`` gives a memory of what was recorded by a time."""
+    def __init__(self, graph: Graph, estimator: Estimator, facts: Facts, reads: Reads) -> None:
         self._graph = graph
+        self._estimator = estimator
+        self._similarity = estimator.near
         self._facts = facts
         self._reads = reads
-        self._past = past
-        self._read = graph.read
-        self._similarity = similarity
-        self._estimator = estimator
         self._beside = Beside(graph)
 
     def recall(
@@ -163,7 +152,7 @@ class Recaller:
             until = checked("as_of", as_of, Moment)
             at = until if at is None else checked("at", at, Moment)
             how: dict[str, Any] = {"at": at, "kinds": kinds, "user": user}
-            told: Recall = self._past(until).recall(text, limit, agent, max_hops, **how)
+            told: Recall = self._estimator.past(until).recall(text, limit, agent, max_hops, **how)
             facts = self._facts(told.text, user, to_millis(at), to_millis(until))
             return told.model_copy(update={"facts": tuple(facts)})
         asked = checked("text", text, Searched)
@@ -270,7 +259,7 @@ class Recaller:
         strategies = {row["id"]: _Reached(row["relevance"], walk.way(row)) for row in rows}
         known = walk.tasks.keys() | walk.strategies.keys() | walk.rows.keys()
         new: dict[str, Nodes] = {"Task": {}, "Strategy": {}}
-        steps = self._read(
+        steps = self._graph.read(
             "recall.beside",
             ids=_most_relevant(strategies),
             tasks=_most_relevant(tasks),
@@ -305,9 +294,9 @@ class Recaller:
             return []
         options = () if view.agents is None else ("agents",)
         query = {"seeds": seeds, "now": now, **view.filters(self._graph)}
-        rows = self._read("recall.reached", *options, **query)
+        rows = self._graph.read("recall.reached", *options, **query)
         if any(row["merged_into"] for row in rows):
-            rows = self._read("recall.reached", *options, "merged", **query)
+            rows = self._graph.read("recall.reached", *options, "merged", **query)
         return rows
 
     # The answer
@@ -398,12 +387,13 @@ class Recaller:
         for id_, way in sorted(ways.items()):
             there = [node for kind, node in way if kind == "task"] or (first[id_] or [])[:1]
             (tasks[there[-1]] if there else rest).append(id_)
-        for row in self._read("recall.tasks_of", ids=rest, agents=view.agents) if rest else ():
+        seen = {"ids": rest, "agents": view.agents}
+        for row in self._graph.read("recall.tasks_of", **seen) if rest else ():
             tasks[row["task"]].append(row["id"])
         asked = [{"task": task, "ids": ids} for task, ids in sorted(tasks.items())]
         by_strategy = defaultdict[str, list[str]](list)
         only = {} if view.agents is None else {"agents": view.agents}
-        for row in self._read("recall.episodes", *only, rows=asked, **only) if asked else ():
+        for row in self._graph.read("recall.episodes", *only, rows=asked, **only) if asked else ():
             by_strategy[row["id"]].append(row["episode"])
         return {id_: episodes[:EVIDENCE] for id_, episodes in by_strategy.items()}
 

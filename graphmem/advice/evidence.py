@@ -71,7 +71,10 @@ class Evidence:
         self.near = self._name_tasks(parts["near"], dict(parts["nearest"]))
         """The few nearest tasks by id, the nearest first: {id, text, trials, successes, similarity,
         weight of one outcome}."""
-        self.shared = self._share(parts)
+        near = weigh_near([NearCell(n, k, self._weights[key]) for key, n, k in parts["near"]])
+        everything, typed = _tally(self.everything), _tally(self.everything, "type_")
+        task, here = Tally(**parts["task"][0]), _tally(parts["here"][0])
+        self.shared = Shared(everything, typed, task, here, near)
         self._add_uses(parts["strategies"])
         self._add_here(parts["outcomes"])
         self._add_near(parts["near outcomes"])
@@ -83,10 +86,10 @@ class Evidence:
         if self._question.skills:
             texts = {key: one.texts for key, one in candidates.items()}
             for key, priors in priors_of(self._graph, self._question, texts).items():
-                candidates[key].priors = priors
-        for one in candidates.values():
-            for prior in one.priors:
-                one.lent = plus(one.lent, prior.worth, prior.worth * prior.rate)
+                one = candidates[key]
+                one.priors = priors
+                for prior in priors:
+                    one.lent = plus(one.lent, prior.worth, prior.worth * prior.rate)
         self.candidates = list(candidates.values())
         return self.candidates
 
@@ -245,11 +248,6 @@ class Evidence:
             one.lenders = nearest_first(one.lenders)
             for row in one.lenders:
                 one.lent = plus(one.lent, *lend(row["weight"], row["trials"], row["successes"]))
-
-    def _share(self, parts: Mapping[str, Sequence[Any]]) -> Shared:
-        near = weigh_near([NearCell(n, k, self._weights[key]) for key, n, k in parts["near"]])
-        everything, typed = _tally(self.everything), _tally(self.everything, "type_")
-        return Shared(everything, typed, Tally(**parts["task"][0]), _tally(parts["here"][0]), near)
 
     def look_up(self, places: Sequence[int]) -> Mapping[int, Sequence[Lately]]:
         """Return the latest outcomes of candidates (places)."""

@@ -27,7 +27,7 @@ from graphmem.seeding import chats
 from graphmem.seeding.formats import Unsettled
 from graphmem.seeding.reading import Limits
 
-AGENT, TOOL, PLAN, MODEL, OTHER = "agent", "tool", "plan", "model", "other"
+AGENT, TOOL, PLAN, OTHER = "agent", "tool", "plan", "other"
 """Kinds of spans."""
 _ASKS = ("question", "input", "query", "prompt", "task", "message", "text", "content")
 """Members of an input that hold the question, the likelier ones first."""

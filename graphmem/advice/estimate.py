@@ -244,11 +244,10 @@ class Estimator:
             one.common = common.issuperset(tools.get(one.text, [one.text]))
         task = {name: getattr(found.shared.episodes, name) for name in _ALL}
         task |= {"uses": found.shared.here.trials, "worked": found.shared.here.successes}
-        counted = (*_ALL, "type_trials", "type_successes")
         rates = {"rate": float(expected.rate[0]), "type_rate": float(expected.type_rate[0])}
         return Estimates(
             question=question,
-            everything={name: everything[name] for name in counted} | rates,
+            everything=everything | rates,
             task=task | {"rate": float(expected.task_rate[0])},
             strategies=several,
             strengths=strengths,

@@ -41,11 +41,9 @@ SAMPLE = 5  # most episodes for, and against, in an explanation
 TABLE = 10  # most tasks, and agents, in an explanation
 NEAR = 8  # most neighbours of one relation in an explanation
 _WORDS = {
-    "strategy": ("worked", "success", "failure"),
-    "heuristic": ("worked", "success", "failure"),
+    **dict.fromkeys(("strategy", "heuristic", "policy"), ("worked", "success", "failure")),
     "anti-pattern": ("ended in this error", "failure with this error", "success"),
     "rule": ("support it", "episode in support of it", "episode against it"),
-    "policy": ("worked", "success", "failure"),
 }
 """What trials did, by kind, and what one for and one against it is."""
 

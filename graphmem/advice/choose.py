@@ -115,7 +115,7 @@ class Chooser:
         asked = _Asked.from_arguments(given)
         check_choice("explore", explore, WAYS)
         view = read_view(self._graph, agent)
-        texts = asked.candidates or self._find_candidates(asked.task, agent, view)
+        texts = asked.candidates or self._find_candidates(asked.task, view)
         question = self._estimator.near.understand(asked.task, view, asked.task_type)
         found = self._estimator.estimates(question, texts, view)
         several = found.strategies
@@ -218,7 +218,7 @@ class Chooser:
 
     # Candidates
 
-    def _find_candidates(self, task: str, agent: str | None, view: View) -> list[str]:
+    def _find_candidates(self, task: str, view: View) -> list[str]:
         """Return what recall finds for a task, what files say of it, what worked best anywhere."""
         wanted = Wanted(limit=RECALLED, kinds=("strategy", "prior"))
         recalled = self._recaller.find(task, wanted, view, self._graph.now())
@@ -230,7 +230,7 @@ class Chooser:
         best.sort(key=lambda row: (-row["mean"], row["text"]))
         found = list(dict.fromkeys([*texts, *(row["text"] for row in best)]))[:FOUND]
         if not found:
-            who = "" if agent is None else f" that agent {agent!r} may read"
+            who = "" if view.reader is None else f" that agent {view.reader!r} may read"
             note = describe_unshared(self._graph, task, view)
             raise NotFoundError(
                 f"there are no candidates: namespace {self._graph.ns!r} has no strategy that was "

@@ -224,8 +224,7 @@ class _Runs:
 def _make_span(row: Object, parent: str | None) -> Span:
     """Return a span; a step without a start has the place of its end."""
     began = row["start"] or (row["end"] if parent else None)
-    names = ("id", "kind", "name", "input", "output", "error")
-    fields: dict[str, Any] = {name: row[name] for name in names}
+    fields = {name: row[name] for name in ("id", "kind", "name", "input", "output", "error")}
     fields |= {"started_at": parse_time(began), "ended_at": parse_time(row["end"])}
     return Span(**fields, parent=parent, model=row.get("model"))
 

@@ -187,7 +187,6 @@ def _heuristic(told: Row, asked: About) -> RecallItem:
         id=row["members"][0],
         text=text,
         said=f"{counts} on tasks of its type by {row['agent']}, {status}",
-        agent=row["agent"],
         path=(
             *asked.to_type(),
             f"heuristic: {text}",
@@ -204,14 +203,13 @@ def _policy(told: Row, asked: About) -> RecallItem:
     spec = "" if told["spec"] is None else f" {_plain(json.loads(told['spec']))}"
     text = f"in {place or told['state']}: {told['action']}{spec}"
     held = ", crystallized" if told["crystallized"] else ""
-    row = {**told["row"], **{name: told[name] for name in ("trials", "successes", "last_at")}}
+    names = ("id", "agent", "trials", "successes", "last_at")
+    row = told["row"] | {name: told[name] for name in names}
     return _item(
         {"row": row, "latest": told["latest"]},
         kind="policy",
-        id=told["id"],
         text=text,
         said=f"{_counts(row)} by {told['agent']}, value {told['q']:.2f}{held}",
-        agent=told["agent"],
         path=("text", f"task: {task.text}", f"TOOK in {len(_latest(told))}", f"policy: {text}"),
     )
 

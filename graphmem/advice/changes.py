@@ -128,24 +128,23 @@ class Changes:
             return found
         total = self._read(EVERYTHING, "forecasting.totals")[0]
 
-        def find_everywhere(row: Row) -> Turn | None:
+        def find_turn(task: str | None, row: Row) -> Turn | None:
+            if task is not None:
+                return _turns_there([row]).get(0)
             turns = self._turned([row], EVERYTHING, total).values() if row["latest"] else ()
             return next((turn for _, turn in turns), None)
 
-        def find_there(row: Row) -> Turn | None:
-            return _turns_there([row]).get(0)
-
         for row in self._graph.read("changes.of_episodes", ids=list(episodes)):
             wide = {name: row[f"all_{name}"] for name in _COUNTS}
-            places = [(row["task"], row | {"latest": latest_of(row["latest"])}, find_there)]
+            places = [(row["task"], row | {"latest": latest_of(row["latest"])})]
             if wide["trials"] > row["trials"]:
                 wide |= {"id": row["id"], "members": [row["id"]]}
-                places.insert(0, (None, wide, find_everywhere))
-            for task, counts, find in places:
+                places.insert(0, (None, wide))
+            for task, counts in places:
                 before, after = (_as_of(counts, row["stamp"] + more) for more in (0, 1))
-                if not (turn := find(after)):
+                if not (turn := find_turn(task, after)):
                     continue
-                known = find(before)
+                known = find_turn(task, before)
                 if _is_news((after, turn), known and (before, known)):
                     change = change_of(row["strategy"], task, after, turn)
                     found[row["episode"]] = (*found.get(row["episode"], ()), change)

@@ -13,7 +13,7 @@ from graphmem.errors import ValidationError
 from graphmem.graph.access import View, read_view
 from graphmem.graph.estimate import ESTABLISHED_ABOVE, HEURISTIC_ABOVE, REFUTED_BELOW
 from graphmem.graph.graph import Graph
-from graphmem.graph.lookup import VERDICT, HasId, find_items, missing_item
+from graphmem.graph.lookup import VERDICT, HasId, checked_kind, find_items, missing_item
 from graphmem.ids import from_millis, rule_id, state_id
 from graphmem.kinds import ItemKind
 from graphmem.lessons import Lessons
@@ -93,7 +93,7 @@ class Explainer:
             how = {"kind": kind, "agent": agent, "task": task}
             past: Explanation = self._estimator.past(as_of).explain(item, **how)
             return past
-        view = read_view(self._graph, agent)
+        kind, view = checked_kind(kind), read_view(self._graph, agent)
         read = view.filters(self._graph)
         rows = find_items(self._graph, item, kind, view)
         if kind in (None, "rule"):

@@ -121,7 +121,7 @@ def find_items(reader: Reader, item: HasId | str, kind: str | None, view: View) 
     Raises:
         ValidationError: it is of a wrong type, or a text that matches several.
     """
-    name = _checked_kind(kind)
+    name = checked_kind(kind)
     given = item if isinstance(item, str) else getattr(item, "id", None)
     if not isinstance(given, str):
         remedy = "give an id, a text, or what a memory returned"
@@ -155,7 +155,7 @@ def _items(reader: Reader, identity: str, kind: ItemKind | None) -> list[Row]:
 def missing_item(reader: Reader, item: HasId | str, kind: str | None, view: View) -> NotFoundError:
     """Return the error for a missing item, the same for one that is not in a view."""
     given = item if isinstance(item, str) else item.id
-    what = _checked_kind(kind) or "strategy, heuristic, anti-pattern, rule or policy"
+    what = checked_kind(kind) or "strategy, heuristic, anti-pattern, rule or policy"
     remedy = "leave out the agent to read everything, or see `graphmem list scopes`"
     if view.agents is None:
         rows = reader.read("explaining.alike", text=checked("item", given, Name))
@@ -166,7 +166,8 @@ def missing_item(reader: Reader, item: HasId | str, kind: str | None, view: View
     return NotFoundError(f"no {what} {shown(given)}{who} in namespace {reader.ns!r}; {remedy}")
 
 
-def _checked_kind(kind: str | None) -> ItemKind | None:
+def checked_kind(kind: str | None) -> ItemKind | None:
+    """Return the kind of an item that is meant, or None for any."""
     if kind is None:
         return None
     name = kind.replace("_", "-") if isinstance(kind, str) else kind

@@ -256,7 +256,9 @@ class Lessons:
         Raises:
             SettingsError: ``model`` is True, and the settings name no model.
         """
-        asked = ModelSettings.of(self._graph.settings) if model is True else model or None
+        asked = None if model is False else model
+        if asked is True:
+            asked = ModelSettings.of(self._graph.settings)
         if asked is not None and not isinstance(asked, ModelSettings):
             name, remedy = type(model).__name__, "give one, True or None"
             raise ValidationError("model", name, "is not a ModelSettings", remedy)

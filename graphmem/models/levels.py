@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Collection, Iterable, Mapping
 from datetime import datetime
 from functools import lru_cache
@@ -135,9 +136,10 @@ def default_name(agent: str, kind: str) -> str:
 
 
 def _tags(value: object) -> object:
-    if isinstance(value, str | bytes | Mapping) or not isinstance(value, Iterable):
-        raise ValueError("must be a set or list of texts")  # noqa: TRY004 - for pydantic
-    return tuple(value)
+    if isinstance(value, Iterable) and not isinstance(value, str | bytes | Mapping):
+        with contextlib.suppress(Exception):  # an object of the caller may raise anything
+            return tuple(value)
+    raise ValueError("must be a set or list of texts")
 
 
 def _plain(value: JsonValue) -> JsonValue:

@@ -11,7 +11,13 @@ from typing import Any, BinaryIO, Protocol
 
 from graphmem.config import Settings
 from graphmem.errors import ConflictError, NotFoundError, SeedingError, ValidationError
-from graphmem.graph.arguments import check_function, check_limit, checked_agent, checked_path
+from graphmem.graph.arguments import (
+    check_function,
+    check_limit,
+    check_text,
+    checked_agent,
+    checked_path,
+)
 from graphmem.graph.graph import Graph
 from graphmem.models.episodes import Episode
 from graphmem.models.fields import Output
@@ -122,8 +128,10 @@ class LogReader:
         self._limits = limits or Limits()
         self._format_name = format_name
         self._maps = None if map is None else read_map(map)
-        if format_name and self._maps is None:
-            find(format_name)
+        if format_name is not None:
+            check_text("format", format_name)
+            if self._maps is None:
+                find(format_name)
         agent = checked_agent(agent)
         if isinstance(outcomes, str | Path):
             outcomes = str(checked_path("outcomes", outcomes))

@@ -103,10 +103,9 @@ def _read_keys(outcomes: Mapping[str, Any]) -> Iterator[tuple[str, Later]]:
 
 
 def _read_score(value: Any, where: str) -> float:
-    try:
+    score = -1.0
+    with suppress(Exception):  # an object of the caller may raise anything
         score = float(value)
-    except (TypeError, ValueError, OverflowError):
-        score = -1.0
     if not 0 <= score <= 1:
         raise SeedingError(f"{where}: {shown(value)} is neither a success nor a score in [0, 1]")
     return score

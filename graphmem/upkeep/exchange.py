@@ -113,7 +113,7 @@ class Exchange:
         graph: MultiDiGraph | None = None
         if format_name == "graphml":
             graph = self._network.to_networkx(kinds=kinds, limit=limit)
-        elif (kinds, limit) != (None, None):
+        elif kinds is not None or limit is not None:
             name, value = ("limit", limit) if kinds is None else ("kinds", kinds)
             raise ValidationError(name, value, "is for graphml", "leave it out")
         if format_name == "neo4j":

@@ -92,7 +92,16 @@ OWN = {"rude", "type", "function"}
 """Can be called, or iterated: what a function of the caller raises is its own error."""
 STRIDE = rounds(8, 1)
 """Each parameter is given one in so many hostile values, in turn."""
-CALLED = {"count", "episodes", "explore", "extract", "judge", "on_progress", "on_reject"}
+CALLED = {
+    "count",
+    "episodes",
+    "explore",
+    "extract",
+    "judge",
+    "on_progress",
+    "on_reject",
+    "transformer",
+}
 
 
 def refused(call: Callable[[], Any]) -> str | None:

@@ -25,7 +25,7 @@ from tests.contract.calling import Asked, arguments, populate
 from tests.contract.teaching import tamper
 
 OFFERED: dict[str, list[Query]] = {}
-"""What Cypher users can call, by subject; methods reach the rest, see test_surface.py."""
+"""What Cypher users can call, by subject; methods reach the rest, see test_methods.py."""
 for offered in catalog():
     if offered.install:
         OFFERED.setdefault(offered.name.partition(".")[0], []).append(offered)

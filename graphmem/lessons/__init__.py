@@ -17,8 +17,8 @@ from graphmem.graph.arguments import MOST, check_flag, check_limit, checked_text
 from graphmem.graph.estimate import HEURISTIC_ABOVE, follow, mean_of
 from graphmem.graph.graph import Graph, Transaction
 from graphmem.graph.lookup import find_strategy, known_tasks
-from graphmem.ids import from_millis, rule_id, strategy_id, task_id
-from graphmem.lessons.anti_patterns import SAMPLE, describe, failures_since, read_failing
+from graphmem.ids import rule_id, strategy_id, task_id
+from graphmem.lessons.anti_patterns import SAMPLE, dated, describe, failures_since, read_failing
 from graphmem.lessons.general_rules import consolidate, count_new, renew_preferred
 from graphmem.lessons.priors import PriorReader
 from graphmem.lessons.proposals import Proposal, propose
@@ -106,7 +106,7 @@ class Lessons:
             samples[whole[row["id"]], row["supports"]].append(row["episode"])
         return Listed(
             Heuristic(
-                **_dated(row),
+                **dated(row),
                 supporting=tuple(samples[row["id"], True][:SAMPLE]),
                 opposing=tuple(samples[row["id"], False][:SAMPLE]),
             )
@@ -159,7 +159,7 @@ class Lessons:
             samples[row["id"]].append(row["episode"])
         return Listed(
             Rule(
-                **_dated(row),
+                **dated(row),
                 confidence=mean_of(row["supporting"], row["supporting"] + row["opposing"]),
                 evidence=tuple(samples[row["id"]][:SAMPLE]),
             )
@@ -203,11 +203,11 @@ class Lessons:
         given = {"task": checked_text("task", task), "worker": checked_text("worker", worker)}
         priors = self._priors.read(view)
         rows = self._priors.cards(priors, view, **given, limit=limit)
-        found = [Mistake(**_dated(row)) for row in rows]
+        found = [Mistake(**dated(row)) for row in rows]
         if worker is None and len(found) < limit:
             tasks = None if task is None else [task_id(self._graph.ns, task)]
             _, rows = self._priors.said(view, tasks, *(("open",) if view.agents is None else ()))
-            found += [Mistake(**_dated(row), weak=True) for row in rows]
+            found += [Mistake(**dated(row), weak=True) for row in rows]
             said = {row["type"] for row in rows}
             others = [text for text in priors.mistakes if text not in said] if task is None else []
             found += [
@@ -332,7 +332,3 @@ def _with_earlier(rows: list[Row], earlier: Mapping[str, Sequence[float]]) -> li
             row["episodes"] += len(scores)
             row["mean_score"] = total / row["episodes"]
     return sorted(by_task.values(), key=lambda row: (-row["episodes"], row["task"]))[:TASKS]
-
-
-def _dated(row: Row) -> Row:
-    return row | {name: from_millis(row[name]) for name in ("first_at", "last_at")}

@@ -81,7 +81,7 @@ def describe(
         latest, one = failures[row["id"]], expected.get(row["strategy_id"])
         found.append(
             AntiPattern(
-                **row | {name: from_millis(row[name]) for name in ("first_at", "last_at")},
+                **dated(row),
                 example=latest[0]["error"] if latest else None,
                 evidence=tuple(failure["episode"] for failure in latest),
                 better_alternative=better[row["id"]][1] if row["id"] in better else None,
@@ -203,3 +203,8 @@ def _failures(reader: Reader, rows: Sequence[Row]) -> dict[str, list[Row]]:
         for failure in reader.read("lessons.evidence_of_anti_patterns", ids=sorted(whole)):
             by_lesson[whole[failure["id"]]].append(failure)
     return {identity: failures[:SAMPLE] for identity, failures in by_lesson.items()}
+
+
+def dated(row: Row) -> Row:
+    """Return a row of a lesson with its first and its last time as dates."""
+    return row | {name: from_millis(row[name]) for name in ("first_at", "last_at")}

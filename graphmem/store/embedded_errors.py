@@ -38,7 +38,7 @@ def run(call: Callable[..., Any], query: Query, /, **params: Any) -> list[Row]:
     try:
         result = call(query.text, params=bound, **limits)
         return result.to_list() if hasattr(result, "to_list") else []
-    except Exception:
+    except Exception:  # whatever it is, it is raised again, as an error of ours where it is one
         with translated(query):
             raise
 

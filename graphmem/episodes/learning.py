@@ -336,8 +336,11 @@ def _episode(given: Episode | Mapping[str, Any]) -> Episode:
 
 def _key_of(given: object) -> str | None:
     """Return the source key of a refused record, if it is a key at all."""
-    fields = given if isinstance(given, Mapping) else getattr(given, "__dict__", {})
-    key = fields.get("source_key")
+    key = (
+        given.get("source_key")
+        if isinstance(given, Mapping)
+        else getattr(given, "source_key", None)
+    )
     return key[:200] if isinstance(key, str) and not has_surrogate(key) else None
 
 

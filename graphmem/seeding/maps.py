@@ -353,7 +353,9 @@ def _propose_steps(path: str, columns: Columns) -> dict[str, str] | None:
         name, form = _choose(inner, usual, read, set(found.values()))
         if form is not None:
             found[part] = name
-    return found if {"tool", "observation"} <= found.keys() else None
+    if not {"tool", "observation"} <= found.keys():
+        return None
+    return {"action": found["tool"], **found}  # a map must say it, also where no step has arguments
 
 
 def _show(name: str, form: Any, columns: Columns) -> str:

@@ -281,10 +281,13 @@ def test_a_log_without_a_map_gets_a_proposal_that_works(
     assert memory.stats().episodes in (150, 300)
 
 
-def test_the_steps_of_a_log_without_a_map_are_proposed(memory: Memory, tmp_path: Path) -> None:
+@pytest.mark.parametrize("args", [{"args": {"command": "ls"}}, {}], ids=["arguments", "none"])
+def test_the_steps_of_a_log_without_a_map_are_proposed(
+    args: dict[str, Any], memory: Memory, tmp_path: Path
+) -> None:
     steps = [
-        {"tool": "bash", "args": {"command": "ls"}, "output": "none", "error": "no files"},
-        {"tool": "sql", "args": {"query": "SELECT 1"}, "output": "1"},
+        {"tool": "bash", **args, "output": "none", "error": "no files"},
+        {"tool": "sql", **args, "output": "1"},
     ]
     (file := tmp_path / "log.jsonl").write_text(
         "".join(

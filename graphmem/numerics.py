@@ -8,7 +8,8 @@ from statistics import NormalDist
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from graphmem.arrays import NDArray, np
+    import numpy as np
+    from numpy.typing import NDArray
 
     Floats = NDArray[np.float64]
 
@@ -87,7 +88,7 @@ def least(function: Callable[[Floats], float], start: Floats, around: float) -> 
         start: where the search begins, shape [n].
         around: the length of its first steps.
     """
-    from graphmem.arrays import np
+    import numpy as np
 
     best, value = start, function(start)
     axes = np.vstack([np.eye(len(start)), -np.eye(len(start))])

@@ -12,9 +12,11 @@ from dataclasses import dataclass
 from itertools import repeat
 from typing import NamedTuple
 
+import numpy as np
+from numpy.typing import NDArray
+
 from graphmem.advice import formula
 from graphmem.advice.formula import Belief, Counts, Expected, Floats, Runs, Turn
-from graphmem.arrays import NDArray, np
 from graphmem.graph.estimate import LATEST, NOTHING, PRIOR, Estimate, NearCell, Pair, mean_of
 from graphmem.models.forecasts import PoolingStrengths
 

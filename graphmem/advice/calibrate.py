@@ -13,6 +13,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import get_args
 
+import numpy as np
+from numpy.typing import NDArray
+
 from graphmem.advice.beliefs import (
     CLOSEST,
     Lately,
@@ -26,7 +29,6 @@ from graphmem.advice.beliefs import (
 )
 from graphmem.advice.estimate import combine_rates
 from graphmem.advice.formula import DEFAULTS, LEAST, MAX_CELLS, Belief, Floats, Uses, fit_strengths
-from graphmem.arrays import NDArray, np
 from graphmem.graph.arguments import Progress
 from graphmem.graph.estimate import (
     LATEST,

@@ -119,7 +119,7 @@ class Chooser:
         question = self._estimator.near.understand(asked.task, view, asked.task_type)
         found = self._estimator.estimates(question, texts, view)
         several = found.strategies
-        from graphmem.arrays import np
+        import numpy as np
 
         rng = np.random.default_rng(asked.seed)
         met, cell = found.task["trials"], found.strengths.cell
@@ -276,7 +276,7 @@ def probabilities(
     task was met: one that came often will come again, so it pays to find out how it differs.
     ``cell`` is how many trials what is expected of it counts for.
     """
-    from graphmem.arrays import np
+    import numpy as np
 
     means, count = belief.probability, len(belief.probability)
     rest = belief.elsewhere / (1.0 + belief.elsewhere * met / ((met + 4.0 * count) * cell))

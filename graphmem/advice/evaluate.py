@@ -14,12 +14,12 @@ from dataclasses import dataclass, field
 from math import fsum
 from typing import Annotated, Any
 
+import numpy as np
 from pydantic import Field
 
 from graphmem.advice.calibrate import Calibrator, History, Trial
 from graphmem.advice.choose import Chances, probabilities
 from graphmem.advice.formula import Belief, Floats
-from graphmem.arrays import np
 from graphmem.errors import NotFoundError, ValidationError
 from graphmem.graph.arguments import Progress
 from graphmem.graph.graph import Graph

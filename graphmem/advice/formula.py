@@ -16,7 +16,9 @@ from dataclasses import dataclass
 from math import exp, lgamma, log, sqrt
 from typing import NamedTuple
 
-from graphmem.arrays import NDArray, np
+import numpy as np
+from numpy.typing import NDArray
+
 from graphmem.graph.estimate import PRIOR
 from graphmem.models.forecasts import CERTAIN, PoolingStrengths
 from graphmem.numerics import least

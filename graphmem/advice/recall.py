@@ -309,7 +309,7 @@ class Recaller:
         """
         if not ranked or limit == 1:
             return list(ranked[:limit])
-        from graphmem.arrays import np
+        import numpy as np
 
         ids, best = [row["id"] for row in ranked], ranked[0]["score"] or 1.0
         values = (1 - VARIETY) * np.array([row["score"] for row in ranked]) / best

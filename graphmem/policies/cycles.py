@@ -253,7 +253,7 @@ def bucket_of(kind: CycleKind, local: datetime) -> int:
 
 def _expected(kind: CycleKind, local: Sequence[datetime], buckets: int) -> list[float]:
     """Return the counts of an even spread; weeks and months by their days in the time covered."""
-    from graphmem.arrays import np
+    import numpy as np
 
     if not local or kind in ("hour of day", "day of week"):
         return [len(local) / buckets] * buckets

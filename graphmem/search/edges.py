@@ -90,7 +90,7 @@ class Edges:
 
     def _computed(self, index: SearchIndex, label: str, ids: list[str]) -> Iterator[Links]:
         """Yield the exact edges that there should be, a page of nodes at a time."""
-        from graphmem.arrays import np
+        import numpy as np
 
         there, matrix = index.matrix(label, ids)
         threshold = float(self.state()["similar"])

@@ -250,7 +250,7 @@ class Similarity:
     def _near_before(
         self, tasks: Sequence[str], there: Sequence[str], matrix: Vector
     ) -> Iterator[list[tuple[str, float]]]:
-        from graphmem.arrays import np
+        import numpy as np
 
         given, known = self._graph.settings.relevance_floor, 0
         floor = self.vectors.embedder.thresholds.lowest
@@ -302,7 +302,7 @@ class Similarity:
 
         The shape is (ids, others); NaN stands for a missing vector.
         """
-        from graphmem.arrays import np
+        import numpy as np
 
         index = self.vectors.index or self.fresh()
         if index is None:
@@ -382,7 +382,7 @@ class SkillSearch:
 
     def embed(self, ids: Sequence[str]) -> list[tuple[Row, Vector]]:
         """Return skills and their vectors; new ones are stored if this process writes."""
-        from graphmem.arrays import np
+        import numpy as np
 
         name, wanted = self._vectors.embedder.name, {*ids}
         made_by, known = self._known  # another thread may replace it

@@ -18,9 +18,10 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 
+import numpy as np
 import tantivy
+from numpy.typing import NDArray
 
-from graphmem.arrays import NDArray, np
 from graphmem.errors import StorageError, StoreError
 from graphmem.store.embedded_files import VECTORS
 from graphmem.store.paging import pages

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from time import monotonic
 
-from graphmem.arrays import NDArray, np
+import numpy as np
+from numpy.typing import NDArray
+
 from graphmem.store.paging import pages
 from graphmem.store.port import TEXTS, Levels, Near, Question, Row, Run
 from graphmem.store.queries import procedure

@@ -26,8 +26,12 @@ import zlib
 from collections.abc import Callable, Collection, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
+from typing import Any
 
-from graphmem.arrays import NDArray, dots, np
+import numpy as np
+import simsimd
+from numpy.typing import NDArray
+
 from graphmem.errors import StorageError
 
 Matrix = NDArray[np.float32]
@@ -291,6 +295,16 @@ class Asked:
             worst = float(dots(self.matrix[rows[places[best]]], self.vector).min())
             least = max(least, worst - _FLOAT - CLOSE)
         return places[bounds >= least]
+
+
+def dots(rows: NDArray[Any], vector: NDArray[Any]) -> NDArray[np.float64]:
+    """Return the product of each row with a vector of its type; it is exact for int8."""
+    if not len(rows):
+        return np.empty(0)
+    found: NDArray[np.float64] = np.asarray(
+        simsimd.cdist(vector[np.newaxis], rows, "dot", threads=1)
+    )[0]
+    return found
 
 
 def _rounded(vectors: Matrix) -> tuple[NDArray[np.int8], Matrix]:

@@ -13,9 +13,8 @@ import hypothesis.strategies as st
 import numpy as np
 import pytest
 
-from graphmem.arrays import dots
 from graphmem.errors import StorageError
-from graphmem.store.vectors import Asked, Matrix, Places, Rounded, VectorTable, digest
+from graphmem.store.vectors import Asked, Matrix, Places, Rounded, VectorTable, digest, dots
 from tests.faults.test_disk import an_ordinary_user
 
 DIMENSIONS = 8

@@ -121,7 +121,7 @@ class Embedding(ABC):
             SettingsError: its library is not installed, or cannot be loaded.
             StorageError: its file is damaged, or a different one.
         """
-        from graphmem.arrays import np
+        import numpy as np
 
         for text in checked_items("texts", texts):
             check_text("text", text)
@@ -176,7 +176,7 @@ def measured(embed: Callable[[Sequence[str]], Vectors]) -> Thresholds:
     is fitted over it (Pickands 1975, with shape 0): a share s lies over u + m ln(0.01 / s), m is
     the mean excess.
     """
-    from graphmem.arrays import np
+    import numpy as np
 
     rows = embed(unrelated())
     cosines = (rows @ rows.T)[np.triu_indices(len(rows), 1)]
@@ -203,7 +203,7 @@ class Hashing(Embedding):
     thresholds: ClassVar[Thresholds] = Thresholds(similar=0.6, near=0.5, floor=0.4)
 
     def _embed(self, texts: list[str]) -> Vectors:
-        from graphmem.arrays import np
+        import numpy as np
 
         rows = np.zeros((len(texts), self.dimensions), np.float32)
         for row, text in zip(rows, texts, strict=True):
@@ -277,7 +277,7 @@ class Checked(Embedding):
             raise ValidationError("embedder.embed", self._given, "must be a method")
 
     def _embed(self, texts: list[str]) -> Vectors:
-        from graphmem.arrays import np
+        import numpy as np
 
         rows = self._given(texts)
         wanted, problem = (len(texts), self.dimensions), ""

@@ -56,7 +56,7 @@ class MiniLM(Embedding):
         self._session: Any = None
 
     def _embed(self, texts: list[str]) -> Vectors:
-        from graphmem.arrays import np
+        import numpy as np
 
         rows = np.zeros((len(texts), self.dimensions), np.float32)
         session = self._ready()

@@ -50,7 +50,7 @@ class SentenceTransformers(Embedding):
         return measured(self.embed)
 
     def _embed(self, texts: list[str]) -> Vectors:
-        from graphmem.arrays import np
+        import numpy as np
 
         rows = self._loaded.encode(
             texts,

@@ -38,7 +38,7 @@ class WordLlama(Embedding):
     thresholds: ClassVar[Thresholds] = Thresholds(similar=0.55, near=0.42, floor=0.28)
 
     def _embed(self, texts: list[str]) -> Vectors:
-        from graphmem.arrays import np
+        import numpy as np
 
         rows = np.zeros((len(texts), self.dimensions), np.float32)
         for row, text in zip(rows, texts, strict=True):
@@ -57,10 +57,9 @@ class WordLlama(Embedding):
             raise SettingsError(
                 f"the embedder wordllama needs the extra fast; run `{missing()}`, {INSTEAD}"
             )
+        import numpy as np
         from safetensors.numpy import load
         from tokenizers import Tokenizer
-
-        from graphmem.arrays import np
 
         vectors = load(undamaged(weights, SHA256, REQUIREMENT))["embedding.weight"]
         words = str(weights.parents[1] / WORDS)

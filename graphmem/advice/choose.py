@@ -220,7 +220,7 @@ class Chooser:
 
     def _find_candidates(self, task: str, view: View) -> list[str]:
         """Return what recall finds for a task, what files say of it, what worked best anywhere."""
-        wanted = Wanted(limit=RECALLED, kinds=("strategy", "prior"))
+        wanted = Wanted(limit=RECALLED)
         recalled = self._recaller.find(task, wanted, view, self._graph.now())
         texts = [item.text for item in recalled.items if item.verdict != "AVOID"]
         name, seen = "choosing.best", {}

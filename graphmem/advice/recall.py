@@ -15,17 +15,16 @@ from typing import Annotated, Any, NamedTuple
 from pydantic import Field
 
 from graphmem.advice.estimate import Estimator
-from graphmem.advice.recall_kinds import EVIDENCE, KINDS, About, Beside
 from graphmem.graph.access import View, read_view
-from graphmem.graph.arguments import check_choice, checked_items, checked_text
-from graphmem.graph.estimate import HEURISTIC_ABOVE, STOPPED, Estimate
+from graphmem.graph.arguments import checked_text
+from graphmem.graph.estimate import HEURISTIC_ABOVE, Estimate
 from graphmem.graph.graph import Graph
 from graphmem.graph.reads import Reads
 from graphmem.ids import from_millis, strategy_id, to_millis
 from graphmem.lessons.anti_patterns import describe, is_told, read_failing
 from graphmem.lessons.priors import find_untried
-from graphmem.models.advice import Kind, NearTask, Recall, RecallItem
-from graphmem.models.fields import AS_TUPLE, Input, Moment, Searched, checked
+from graphmem.models.advice import NearTask, Recall, RecallItem
+from graphmem.models.fields import Input, Moment, Searched, checked
 from graphmem.models.forecasts import OutcomeCounts
 from graphmem.people import Facts
 from graphmem.search.similarity import ROUNDED, Hit, Question
@@ -49,6 +48,7 @@ ESTIMATED, BESIDE = 12, 2
 """Fewest strategies whose outcome is estimated, and how many for each item."""
 POOL = 64  # number of the most relevant strategies for looking up warnings
 MOST = 100  # most items
+EVIDENCE = 5  # most episodes of an item, and tasks of an answer
 _OWN = ("lower", "said", *OutcomeCounts.model_fields)
 WARNINGS = 5  # most warnings
 WARNED = 20
@@ -56,12 +56,11 @@ WARNED = 20
 
 
 class Wanted(Input):
-    """How much is recalled, and what."""
+    """How much is recalled, and as of when."""
 
     limit: Annotated[int, Field(ge=1, le=MOST)]
     max_hops: Annotated[int, Field(ge=0, le=MOST_HOPS)] = HOPS
     at: Moment | None = None
-    kinds: Annotated[tuple[Kind, ...], AS_TUPLE, Field(min_length=1)]
 
 
 Step = tuple[str, str]
@@ -107,7 +106,6 @@ class Recaller:
         self._similarity = estimator.near
         self._facts = facts
         self._reads = reads
-        self._beside = Beside(graph)
 
     def recall(
         self,
@@ -117,7 +115,6 @@ class Recaller:
         max_hops: int = HOPS,
         *,
         at: datetime | None = None,
-        kinds: Sequence[Kind] | None = None,
         as_of: datetime | None = None,
         user: str | None = None,
     ) -> Recall:
@@ -136,10 +133,8 @@ class Recaller:
                 tried on the nearest tasks; 2 and more: if these are few, also their neighbours by
                 SIMILAR_TO and CO_OCCURS_WITH, one step each.
             at: the time for computing freshness; default: now.
-            kinds: which of "strategy", "rule", "heuristic" and "policy" to return; default: all.
-                Rules, heuristics and policies come after the strategies, at most 3 of each.
-            as_of: what was recalled at this time, as in :meth:`predict`; rules and policies are
-                those that follow from the episodes alone, facts those that were told by then.
+            as_of: what was recalled at this time, as in :meth:`predict`; facts are those that were
+                told by then.
             user: also return the preferences of this user, before the facts near the text.
 
         Raises:
@@ -151,20 +146,16 @@ class Recaller:
         if as_of is not None:
             until = checked("as_of", as_of, Moment)
             at = until if at is None else checked("at", at, Moment)
-            how: dict[str, Any] = {"at": at, "kinds": kinds, "user": user}
-            told: Recall = self._estimator.past(until).recall(text, limit, agent, max_hops, **how)
+            past = self._estimator.past(until)
+            told: Recall = past.recall(text, limit, agent, max_hops, at=at, user=user)
             facts = self._facts(told.text, user, to_millis(at), to_millis(until))
             return told.model_copy(update={"facts": tuple(facts)})
         asked = checked("text", text, Searched)
-        given: Any = KINDS if kinds is None else tuple(checked_items("kinds", kinds))
-        for kind in given:
-            check_choice("kinds", kind, KINDS)
-        wanted = Wanted(limit=limit, max_hops=max_hops, at=at, kinds=given)
+        wanted = Wanted(limit=limit, max_hops=max_hops, at=at)
         now = self._graph.now() if wanted.at is None else to_millis(wanted.at)
         told = self.find(asked, wanted, read_view(self._graph, agent), now)
         facts = self._facts(asked, user, now)
-        for kind, label in (("strategy", "Strategy"), ("policy", "Policy")):
-            self._reads.note(label, [item.id for item in told.items if item.kind == kind])
+        self._reads.note("Strategy", [item.id for item in told.items if item.kind == "strategy"])
         return told.model_copy(update={"facts": tuple(facts)})
 
     def find(self, asked: str, wanted: Wanted, view: View, now: int) -> Recall:
@@ -192,19 +183,9 @@ class Recaller:
         against = [row for row in against if is_told(row, expected)][:WARNINGS]
         near = [_near_task(row, found) for row in tasks.values()]
         near.sort(key=lambda task: (-task.relevance, task.text))
-        items: list[RecallItem] = []
-        if "strategy" in wanted.kinds:
-            chosen = self._varied(_ranked(reached[:most], expected), wanted.limit)
-            items += self._items(chosen, reached, walk, tasks, view)
-        if found:
-            lends = self._similarity.vectors.embedder.thresholds.near
-            about = About(
-                *(near, question.task_type, question.type_rule, lends, view, now),
-                lambda texts: self._stopped(question, texts, estimates, view),
-            )
-            items += self._beside.items(about, wanted.kinds, items)
-        if "prior" in wanted.kinds:
-            items += self._priors(question, items, wanted.limit, view)
+        chosen = self._varied(_ranked(reached[:most], expected), wanted.limit)
+        items = list(self._items(chosen, reached, walk, tasks, view))
+        items += self._priors(question, len(items), wanted.limit, view)
         return Recall(
             text=asked,
             task_type=question.task_type,
@@ -221,16 +202,6 @@ class Recaller:
         tasks = sorted((-hit.similarity, hit.id) for hit in found if hit.label == "Task")
         rows = view.tasks(self._graph, [tasks[0][1]] if tasks else [])
         return next((_near_task(row, found) for row in rows.values()), None)
-
-    def _stopped(
-        self, question: Question, texts: Sequence[str], known: Sequence[Estimate], view: View
-    ) -> set[str]:
-        """Return which strategies stopped working on a task, of which some were estimated."""
-        estimates = {text: one for one in known for text in one.texts}
-        if new := [text for text in texts if text not in estimates]:
-            found = self._estimator.each(question, new, view)
-            estimates |= {text: one for one in found for text in (*one.texts, one.text)}
-        return {text for text in texts if estimates[text].conclusion == STOPPED}
 
     # The walk
 
@@ -352,13 +323,12 @@ class Recaller:
             )
 
     def _priors(
-        self, question: Question, items: Sequence[RecallItem], limit: int, view: View
+        self, question: Question, works: int, limit: int, view: View
     ) -> Iterator[RecallItem]:
         """Yield what files say of strategies that were not tried on such tasks.
 
-        Those that work on such tasks leave fewer places for them.
+        The number of those that work on such tasks leaves fewer places for them.
         """
-        works = sum(item.kind == "strategy" for item in items)
         near = {(one.source, one.kind): one.similarity for one in reversed(question.skills)}
         how = self._estimator.each, view, limit, works
         for one, good in find_untried(self._graph, question, *how):

@@ -121,25 +121,22 @@ def context(options: Options, /, task: str, max_tokens: int, **reading: Any) -> 
 @click.command(cls=Command)
 @example('--url ./airline.graph recall "customer wants a refund for a cancelled flight"')
 @example('--url ./airline.graph --json recall "change a seat" --limit 3 --agent ada')
-@example('--url ./airline.graph recall "change a seat" --kind rule --kind policy')
 @click.argument("text")
 @at_most(5)
 @with_rights
-@several("--kind", "kinds", metavar="KIND", help="Only this: strategy, rule, heuristic or policy.")
 @with_past
 @for_user
-def recall(options: Options, /, text: str, kinds: tuple[Any, ...], **how: Any) -> None:
+def recall(options: Options, /, text: str, **how: Any) -> None:
     """Show strategies that worked on tasks like TEXT.
 
-    It also shows other items that fit, and what to avoid.
+    It also shows what to avoid.
 
-    At most --limit strategies come first, by what is expected of them, then at most 3 rules, 3
-    heuristics and 3 policies. A score selects them: how similar the tasks are, times the lower
-    bound of the expected success rate, times how recent the trials are.
+    At most --limit strategies come, by what is expected of them. A score selects them: how similar
+    the tasks are, times the lower bound of the expected success rate, times how recent the trials
+    are.
     """
     memory = open_for_search(options)
-    recalled = memory.recall(text, kinds=kinds or None, **how)
-    options.show(recalled, _print_recalled)
+    options.show(memory.recall(text, **how), _print_recalled)
 
 
 def _print_recalled(recalled: Recall) -> None:

@@ -283,7 +283,7 @@ def demo(options: Options, /, questions: int) -> None:
     types = [row["type"] for row in memory.query("analysis.task_types")]
     best = {name: memory.strategies(task_type=name, limit=1) for name in types}
     policies = memory.policies.list(limit=3)
-    recalled = memory.recall(ASKED, limit=3, kinds=["strategy"])
+    recalled = memory.recall(ASKED, limit=3)
     checked = memory.verify()
     learned = _learn(questions)
     if options.as_json:

@@ -17,7 +17,6 @@ from graphmem.models.policies import Policy
 from graphmem.models.reports import Status
 from graphmem.text import answers
 
-Kind = Literal["strategy", "rule", "heuristic", "policy", "prior"]
 Explore = Literal["thompson", "greedy", "ucb", "epsilon"]
 OwnWay = Callable[[str, Sequence[str]], Mapping[str, float]]
 """A way of your own: from a task and the texts of candidates, the probability of each."""
@@ -37,7 +36,7 @@ class ContextQuery(Input):
 
 
 class RecallItem(OutcomeCounts):
-    """A recalled strategy (or rule, heuristic, policy or prior), what to expect of it, and why.
+    """A recalled strategy or prior, what to expect of it, and why.
 
     A prior is a strategy that was not tried on such tasks, and of which an imported file says
     something; ``trials`` and ``successes`` are the counts of the file.
@@ -48,7 +47,7 @@ class RecallItem(OutcomeCounts):
     ``freshness`` halves every half-life since the last trial (1 without dates).
     """
 
-    kind: Kind = "strategy"
+    kind: Literal["strategy", "prior"] = "strategy"
     id: str
     score: float
     relevance: float
@@ -59,10 +58,8 @@ class RecallItem(OutcomeCounts):
     """What is known of it, in words: ``likely: 9 of 10 on 'refund a flight', like this one``."""
     last_at: datetime | None = None
     """The time of the last dated trial."""
-    agent: str | None = None
-    """The owner of a heuristic or policy."""
     verdict: Verdict | None = None
-    """Of a rule or a prior: what to do with it."""
+    """Of a prior: what to do with it."""
     path: tuple[str, ...]
     """The path in the graph from the text to the strategy, in words."""
     evidence: tuple[str, ...] = ()

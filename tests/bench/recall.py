@@ -145,10 +145,10 @@ def without(memory: Memory, step: tuple[str, str], text: str) -> list[str]:
 
 def recalled(memory: Memory, text: str, *, hops: int = HOPS, whole: bool = False) -> list[str]:
     """Ask the memory for all that it has, by score; else what it says first comes first."""
-    found = list(memory.recall(text, MOST, max_hops=hops, kinds=["strategy"]).items)
+    found = list(memory.recall(text, MOST, max_hops=hops).items)
     if whole:
         return [item.text for item in sorted(found, key=lambda item: (-item.score, item.text))]
-    first = memory.recall(text, max_hops=hops, kinds=["strategy"]).items
+    first = memory.recall(text, max_hops=hops).items
     return list(dict.fromkeys(item.text for item in (*first, *found)))
 
 

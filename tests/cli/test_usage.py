@@ -54,7 +54,7 @@ WRONG = (
     ("explain 'ask first' --agent bob", "that agent 'bob' may read"),
     # choose, recall, predict, calibrate, evaluate
     ("choose refund 'ask first' --explore luck", "explore"),
-    ("recall x --kind rules", "strategy, rule, heuristic, policy"),
+    ("recall x --kind rule", "No such option '--kind'"),
     ("evaluate", "say what to compare with: --explore greedy, or --strategy TEXT"),
     ("evaluate --strategy 'unheard of'", "an estimate needs 10 at least"),
     # policies

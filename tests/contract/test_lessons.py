@@ -462,7 +462,7 @@ def test_every_answer_takes_them_for_one(opened: Opener, still: Clock) -> None:
     [item] = [item for item in items if item.kind == "strategy"]
     assert (item.text, item.trials, item.near_trials) == ("plan", 9, 5)
     assert "- likely: 4 of 5 here: plan" in context.splitlines()
-    [heuristic] = memory.recall("deploy", kinds=["heuristic"]).items
+    [heuristic] = memory.lessons.heuristics("ops")
     assert (heuristic.trials, heuristic.successes) == (9, 6)
     for agent in (None, "default"):
         assert memory.choose("sing a song", seed=1, agent=agent).candidates.keys() == {"plan"}

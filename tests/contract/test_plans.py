@@ -42,7 +42,7 @@ similarity.texts_of_facts similarity.texts_of_strategies similarity.texts_of_tas
 SUBJECTS = """
 calibration consolidation context cycles erasing events exchange explaining forecasting
 knowledge learning lessons looking lookup maintenance network policies
-predictions preferences priors recall recall_kinds scopes shares similarity
+predictions preferences priors recall scopes shares similarity
 """
 """Whose procedures are looked at."""
 SCANS = {"AllNodesScan", "NodeByLabelScan", "DirectedAllRelationshipsScan"}
@@ -58,7 +58,7 @@ BY_ID = [
 
 
 BY_OTHER_THAN_ID = {
-    *("context.parts", "similarity.state", "recall_kinds.told"),
+    *("context.parts", "similarity.state"),
     *("maintenance.drop_stream", "lookup.described_tasks"),
     *("exchange.forget", "priors.files"),  # of the few files that were imported
 }

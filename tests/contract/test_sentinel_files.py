@@ -130,16 +130,17 @@ def test_what_a_file_concluded_counts_beside_own_episodes(
     assert memory.lessons.mistakes(agent=agent)[0].lesson == "l"
     assert "mean score 0.41 (5 episodes)" in memory.context("triage", agent=agent)
     memory.learn("triage", "look", score=0.6, task_type="checks")
-    items = memory.recall("triage", kinds=["rule"], agent=agent).items
-    recalled = {item.text: item for item in items}
-    assert {text: item.said for text, item in recalled.items()} == {
-        "[AVOID] guess": "holds in 1 of 1 here",
-        "[AVOID] look at the log": "holds in 3 of 4 here",
-        "[WORKS] looked at the log first": "holds in 1 of 1 on several tasks",
+    listed = memory.lessons.rules(agent=agent)
+    assert {str(row): (row.supporting, row.opposing) for row in listed} == {
+        "[AVOID] guess": (1, 0),
+        "[AVOID] look at the log": (3, 1),
+        "[WORKS] looked at the log first": (1, 0),
     }
-    assert [len(one.evidence) for one in recalled.values() if one.evidence] == [3]
+    context = memory.context("triage", max_tokens=500, agent=agent)
+    assert "- 3 of 4: look at the log" in context.splitlines()
+    assert "- WORKS, 1 of 1: looked at the log first" in context.splitlines()
     memory.learn("triage", "look", success=True, agent="another")
-    assert not memory.recall("triage", kinds=["rule"], agent="another").items
+    assert not memory.lessons.rules(agent="another")
     assert memory.verify().ok
 
 

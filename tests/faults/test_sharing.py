@@ -250,7 +250,7 @@ def test_a_reader_searches_beside_a_writer(tmp_path: Path) -> None:
         with Memory.open(url, settings=patient) as reader:
             for _ in range(2):
                 assert reader.choose("task 3", agent=None).text in STRATEGIES
-                assert {item.text for item in reader.recall("task 3", kinds=["strategy"]).items}
+                assert {item.text for item in reader.recall("task 3").items}
                 assert reader.predict("task 8", STRATEGIES[0]).basis.task.borrowed
                 assert reader.context("task 3")
                 assert reader.explain(STRATEGIES[0])

@@ -14,7 +14,7 @@ NodeKind = Literal[
 ]
 """What a network has as nodes."""
 FileFormat = Literal["sentinel", "jsonl"]  # what can be imported
-ExportFormat = Literal["sentinel", "jsonl", "graphml", "neo4j"]
+ExportFormat = Literal["sentinel", "jsonl", "neo4j"]
 SkillForm = Literal["skills", "agents-md", "playbook", "report"]
 """As what can be written what was learned."""
 ITEM_KINDS: tuple[ItemKind, ...] = get_args(ItemKind)

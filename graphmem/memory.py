@@ -111,9 +111,9 @@ class Memory:
         self._chooser = Chooser(graph, estimator, self._recaller)
         self._maintainer = Maintainer(graph, similarity.vectors, estimator.strengths)
         self._settler = settler = Settler(graph, learner)
-        self._network = network = Network(graph)
+        self._network = Network(graph)
         eraser = Eraser(graph, similarity.vectors, learner)
-        exchange = Exchange(graph, learner, settler, network)
+        exchange = Exchange(graph, learner, settler)
         self.upkeep = Upkeep(graph, self._maintainer, similarity.vectors, eraser, exchange, reads)
         """Rebuilding, erasing, exporting: see :class:`graphmem.upkeep.Upkeep`."""
         self.skills = Skills(graph, self.lessons, changes, similarity)

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any, cast
 import click
 
 from graphmem import __version__
-from graphmem.cli.main import Command, Group, Options, as_agent, example, moment, several, with_yes
+from graphmem.cli.main import Command, Group, Options, as_agent, example, moment, with_yes
 from graphmem.cli.printing import CELL, cell, print_answer, print_json, progress
 from graphmem.errors import GraphMemError
-from graphmem.kinds import EXPORT_FORMATS, FILE_FORMATS, NODE_KINDS, ExportFormat, FileFormat
+from graphmem.kinds import EXPORT_FORMATS, FILE_FORMATS, ExportFormat, FileFormat
 from graphmem.printable import counted, listed
 
 if TYPE_CHECKING:
@@ -153,7 +153,6 @@ def maintain(options: Options, /, name: str | None, **which: Any) -> None:
 @example("--url ./runs.graph upkeep export ./backups/monday")
 @example("--url ./runs.graph upkeep export --format jsonl runs.jsonl")
 @example("--url ./runs.graph upkeep export --format neo4j tables")
-@example("--url ./runs.graph upkeep export --format graphml --kind strategy ways.graphml")
 @click.argument("file", metavar="FILE")
 @click.option(
     "--format",
@@ -161,27 +160,24 @@ def maintain(options: Options, /, name: str | None, **which: Any) -> None:
     type=click.Choice([BACKUP, *EXPORT_FORMATS]),
     default=BACKUP,
     help="backup: the whole memory as a new folder, which every command can read; jsonl: "
-    "graphmem's own JSON lines; sentinel: a Sentinel memory; graphml: the graph, for programs such "
-    "as Gephi; neo4j: a folder of tables for neo4j-admin.",
+    "graphmem's own JSON lines; sentinel: a Sentinel memory; neo4j: a folder of tables for "
+    "neo4j-admin.",
 )
 @click.option("--document", metavar="NAME", help="sentinel: only the imported file of this name.")
-@several("--kind", "kinds", type=click.Choice(NODE_KINDS), help="graphml: only such.")
-@click.option("--limit", type=click.IntRange(1), help="graphml: most nodes.")
-def export(options: Options, /, file: str, format_name: str, **which: Any) -> None:
+def export(options: Options, file: str, format_name: str, document: str | None) -> None:
     """Write the memory to FILE. Others may write meanwhile.
 
     It replaces FILE, but not the folder of a backup.
     """
     if file == "-":
         raise click.UsageError("FILE cannot be standard output; give the name of a file")
-    given = {name: value for name, value in which.items() if value}
     upkeep = options.memory().upkeep
     if format_name == BACKUP:
-        if given:
-            raise click.UsageError(f"a backup is of the whole memory: leave out --{min(given)}")
+        if document is not None:
+            raise click.UsageError("a backup is of the whole memory: leave out --document")
         options.show(upkeep.backup(file))
         return
-    options.show(upkeep.export(file, cast("ExportFormat", format_name), **given))
+    options.show(upkeep.export(file, cast("ExportFormat", format_name), document=document))
     if format_name == "neo4j" and not options.as_json:
         click.echo("then, in that folder: neo4j-admin database import full neo4j @import.args")
         if (Path(file) / "after.cypher").exists():

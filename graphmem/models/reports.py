@@ -291,7 +291,7 @@ class ExportReport(Moved):
     derived: tuple[str, ...] = ()
     nodes: int = 0
     edges: int = 0
-    """Nodes and edges, in GraphML and in tables for Neo4j."""
+    """Nodes and edges, in tables for Neo4j."""
 
 
 class EpisodeRow(Output):

@@ -15,7 +15,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 from operator import methodcaller
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TextIO, TypeVar
+from typing import Any, TextIO, TypeVar
 
 from graphmem.episodes.learning import Learner, abandon
 from graphmem.episodes.rows import FIRST, read_contents
@@ -24,7 +24,7 @@ from graphmem.files import part_of, writing
 from graphmem.graph.arguments import check_choice, checked_path
 from graphmem.graph.graph import Graph, Transaction
 from graphmem.ids import canonical_json, consolidation_id, from_millis, node_id
-from graphmem.kinds import EXPORT_FORMATS, FILE_FORMATS, ExportFormat, FileFormat, NodeKind
+from graphmem.kinds import EXPORT_FORMATS, FILE_FORMATS, ExportFormat, FileFormat
 from graphmem.lessons.priors import add_sources, read_priors
 from graphmem.levels import exchange as levels_exchange
 from graphmem.levels.exchange import LEVELS_RECORDS, LevelRecord
@@ -32,7 +32,6 @@ from graphmem.models.episodes import AbandonedAttempt, Episode, SettlementRecord
 from graphmem.models.fields import Name, checked
 from graphmem.models.forecasts import PriorRecord
 from graphmem.models.reports import ExportReport, ImportReport, Rejection
-from graphmem.network import Network
 from graphmem.seeding import jsonl, sentinel
 from graphmem.seeding.formats import Origin, Refused
 from graphmem.seeding.reading import Limits
@@ -42,9 +41,6 @@ from graphmem.store.paging import pages
 from graphmem.store.port import TEXTS, Row
 from graphmem.upkeep.sentinel_file import Lists, SentinelFile
 from graphmem.upkeep.settling import Settler
-
-if TYPE_CHECKING:
-    from networkx import MultiDiGraph
 
 T = TypeVar("T")
 BATCH = 500
@@ -63,44 +59,33 @@ _PLURALS = {"level": "levels", "entry": "entries", "lens": "lenses", "prior": "p
 class Exchange:
     """Imports and exports files of one namespace."""
 
-    def __init__(self, graph: Graph, learner: Learner, settler: Settler, network: Network) -> None:
+    def __init__(self, graph: Graph, learner: Learner, settler: Settler) -> None:
         self._graph = graph
-        self._network = network
         self._limits = Limits()
         self._learner = learner
         self._settler = settler
 
     def export(
-        self,
-        path: str | Path,
-        format_name: ExportFormat,
-        *,
-        document: str | None = None,
-        kinds: Sequence[NodeKind] | None = None,
-        limit: int | None = None,
+        self, path: str | Path, format_name: ExportFormat, *, document: str | None = None
     ) -> ExportReport:
-        """Write all episodes to a file, replacing it, or the graph for a program that draws it.
+        """Write all episodes to a file, replacing it.
 
-        JSON lines also hold abandoned attempts and levels. GraphML holds nodes and edges as
-        :meth:`Memory.to_networkx` has them, and cannot be imported.
+        JSON lines also hold abandoned attempts and levels. For a program that draws the graph,
+        networkx writes what :meth:`Memory.to_networkx` returns.
 
         Args:
             path: the file; it is replaced at the end, so it is never half written. A device or a
                 pipe is not replaced; everything is written to it at the end.
-            format_name: "sentinel" or "jsonl" (JSON lines; ids stay the same); "graphml" for
-                programs such as Gephi (needs networkx); "neo4j": the path is a new folder, which
-                gets the whole namespace as tables (CSV) for ``neo4j-admin database import full``.
+            format_name: "sentinel" or "jsonl" (JSON lines; ids stay the same); "neo4j": the path
+                is a new folder, which gets the whole namespace as tables (CSV) for
+                ``neo4j-admin database import full``.
             document: only the episodes of an imported Sentinel file, by its name; required if
                 several were imported.
-            kinds: the kinds of nodes of a graph; default: what was learned.
-            limit: most nodes of a graph; it may have twenty times as many edges. None: any number.
 
         Raises:
             NotFoundError: no such file was imported.
             ValidationError: the file is one of the memory's own, the other content of imported
-                files differs, there is no such format, its files have no name in the memory, or a
-                graph has more nodes or edges than ``limit`` allows.
-            SettingsError: GraphML needs networkx, which is not installed.
+                files differs, there is no such format, or its files have no name in the memory.
             StorageError: the file cannot be written; an existing file stays unchanged.
         """
         target = checked_path("path", path)
@@ -110,12 +95,6 @@ class Exchange:
             raise ValidationError("path", str(path), problem, remedy)
         check_choice("format_name", format_name, EXPORT_FORMATS)
         _check_document(format_name, document)
-        graph: MultiDiGraph | None = None
-        if format_name == "graphml":
-            graph = self._network.to_networkx(kinds=kinds, limit=limit)
-        elif kinds is not None or limit is not None:
-            name, value = ("limit", limit) if kinds is None else ("kinds", kinds)
-            raise ValidationError(name, value, "is for graphml", "leave it out")
         if format_name == "neo4j":
             nodes, edges = write_tables(self._graph, target)
             return ExportReport(file=str(target), format=format_name, nodes=nodes, edges=edges)
@@ -126,8 +105,6 @@ class Exchange:
             def write(tx: Transaction) -> ExportReport:
                 file.seek(0)  # it may be called again
                 file.truncate()
-                if graph is not None:
-                    return _graphml(graph, file, str(target))
                 if format_name == "sentinel":
                     return _sentinel(tx, file, str(target), document)
                 return _jsonl(tx, file, str(target))
@@ -390,14 +367,6 @@ def _lines(source: Source, limits: Limits) -> Iterator[jsonl.Held | Refused]:
 def _indented(value: Any, margin: str) -> str:
     text = json.dumps(value, ensure_ascii=False, indent=2)
     return "\n".join(margin + line for line in text.split("\n"))
-
-
-def _graphml(graph: MultiDiGraph, file: TextIO, path: str) -> ExportReport:
-    from networkx import generate_graphml
-
-    file.writelines(f"{line}\n" for line in generate_graphml(graph))
-    nodes, edges = graph.number_of_nodes(), graph.number_of_edges()
-    return ExportReport(file=path, format="graphml", nodes=nodes, edges=edges)
 
 
 def write_tables(graph: Graph, path: Path) -> tuple[int, int]:

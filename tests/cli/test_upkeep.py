@@ -212,16 +212,6 @@ class TestExchange:
         text = good("--url", seeded, "upkeep", "erase", str(attempt.episode_id), "--yes").out
         assert "attempts without an outcome  1\n" in text
 
-    def test_the_graph_for_other_programs(self, seeded: str, tmp_path: Path) -> None:
-        good("--url", seeded, "learn", "t", "one way", "another way", "--success")
-        export = ("--url", seeded, "upkeep", "export", "--format")
-        file = str(tmp_path / "x.graphml")
-        assert good("--json", *export, "graphml", file).json["nodes"] > 2
-        text = good(*export, "graphml", file, "--kind", "strategy").out
-        assert re.search(r"^nodes +5\nedges +4$", text, re.MULTILINE)
-        refused = complaint(*export, "graphml", file, "--limit", "2")
-        assert "there are more than 2 nodes; name fewer" in refused
-
     def test_of_a_wrong_file_nothing_is_learned(self, url: str, tmp_path: Path) -> None:
         wrong = '{"episode_log": [{"task_id": "t", "score": 2}]}'
         (file := tmp_path / "agent_memory.json").write_text(wrong)

@@ -110,8 +110,9 @@ WRONG = (
     ("upkeep import FILE --format jsonl --document x", "is for Sentinel files"),
     ("upkeep import FILE --document x", "--document goes with --format sentinel"),
     ("upkeep export FILE --format jsonl --document x", "is for Sentinel files"),
-    ("upkeep export FILE --limit 3", "a backup is of the whole memory: leave out --limit"),
-    ("upkeep export - --format graphml", "give the name of a file"),
+    ("upkeep export FILE --document x", "a backup is of the whole memory: leave out --document"),
+    ("upkeep export FILE --format graphml", "'sentinel', 'jsonl', 'neo4j'"),
+    ("upkeep export - --format jsonl", "give the name of a file"),
 )
 
 

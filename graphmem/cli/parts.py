@@ -284,10 +284,9 @@ KINDS: Mapping[str, Kind] = {
         "lessons.anti_patterns",
         "task_type agent min_confidence",
         "strategy agent error=error_class failures=occurrences worked=successes "
-        "changed=change.said confidence warned_of "
-        "instead=better_alternative.strategy better_by=better_alternative.lift",
-        {"warned_of": lambda row: "no" if row.usual else None},
-        "one needs repeated failures with the same error",
+        "changed=change.said confidence instead=better_alternative.strategy "
+        "better_by=better_alternative.lift",
+        hint="one needs repeated failures with the same error",
     ),
     "rules": Kind(
         "lessons.rules",

@@ -85,7 +85,6 @@ def describe(
                 example=latest[0]["error"] if latest else None,
                 evidence=tuple(failure["episode"] for failure in latest),
                 better_alternative=better[row["id"]][1] if row["id"] in better else None,
-                usual=_is_usual(row, of_types) if expectations is None else None,
                 expected=one and one.probability,
                 said=one and one.said,
             )
@@ -176,23 +175,6 @@ def _of_types(
     query = {"types": sorted(types), "agents": agents}
     rows = reader.read("lessons.alternatives_on_types", **query) if types else []
     return grouped(rows, "task_type")
-
-
-def _is_usual(row: Row, of_types: Mapping[str, Sequence[Row]]) -> bool | None:
-    """Return whether a strategy worked, and no less often than the others, on all of its types."""
-    if row.get("change"):  # the outcomes before it say nothing of now
-        return bool(row["confidence"] <= HEURISTIC_ABOVE)
-    verdicts: list[bool] = []
-    for name in row["task_types"]:
-        won, trials, all_won, all_trials = 0, 0, 0, 0
-        for other in of_types.get(name, ()):
-            all_won, all_trials = all_won + other["successes"], all_trials + other["trials"]
-            if other["strategy_id"] == row["strategy_id"]:
-                won, trials = other["successes"], other["trials"]
-        others = all_trials - trials
-        if trials and others:
-            verdicts.append(won > 0 and won * others >= (all_won - won) * trials)
-    return all(verdicts) if verdicts else None
 
 
 def _failures(reader: Reader, rows: Sequence[Row]) -> dict[str, list[Row]]:

@@ -97,9 +97,6 @@ class AntiPattern(Lesson):
     occurrences: int
     evidence: tuple[str, ...]
     better_alternative: Alternative | None
-    usual: bool | None = None
-    """Whether the strategy worked at times, and no less often than others on tasks of these types:
-    then it is hardly told of. None: not compared, or there is no other strategy."""
     expected: float | None = None
     """The probability that it works on the given task; None: no task was given."""
     said: str | None = None

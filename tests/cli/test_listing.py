@@ -109,17 +109,6 @@ def test_nothing_is_a_sentence_and_an_empty_list(
     assert good("--url", taught, "--json", "list", *arguments).json == []
 
 
-def test_an_anti_pattern_that_is_usual_is_marked(taught: str) -> None:
-    assert "warned of" not in good("--url", taught, "list", "anti-patterns").out
-    with Memory.open(taught) as memory:
-        for number in range(4):
-            error = "no seat" if number % 2 else None
-            memory.learn("sit", "look", success=error is None, task_type="seat", error=error)
-            memory.learn("sit", "leap", success=False, task_type="seat")
-    seats = good("--url", taught, "list", "anti-patterns", "--task-type", "seat").out
-    assert "warned of" in seats
-
-
 # Explain
 
 

@@ -161,8 +161,7 @@ def test_lists_follow_the_present_run_and_keep_the_whole_history(memory: Memory)
     assert memory.lessons.summary().heuristics == 2
     patterns = {row.strategy: row for row in memory.lessons.anti_patterns()}
     assert {key: one.occurrences for key, one in patterns.items()} == {"printer": 9, "scanner": 20}
-    assert (patterns["printer"].status, patterns["printer"].usual) == ("established", False)
-    assert (patterns["scanner"].status, patterns["scanner"].usual) == ("refuted", True)
+    assert (patterns["printer"].status, patterns["scanner"].status) == ("established", "refuted")
     assert [row.strategy for row in memory.lessons.anti_patterns(min_confidence=0.5)] == ["printer"]
     [page] = [row for row in memory.tasks() if row.text == "print a page"]
     assert (page.best, page.best_successes, page.strategies) == ("scanner", 9, 3)

@@ -207,15 +207,13 @@ export async function lessons(api) {
     ], "No strategy has worked often enough yet."),
     part("What fails", found.anti_patterns, [
       ["strategy", (row) => itemLink(row.id, short(row.strategy))],
-      ["with", (row) => el("span", { class: row.usual ? "soft" : "bad" }, row.error_class)],
+      ["with", (row) => el("span", { class: "bad" }, row.error_class)],
       ["failed", (row) => `${count(row.occurrences)} of ${count(row.occurrences + row.successes)}`, "number"],
       ["instead", (row) => (row.better_alternative
         ? itemLink(row.better_alternative.id, short(row.better_alternative.strategy)) : ""), "text"],
     ], "Nothing has failed repeatedly in the same way.", true),
     found.anti_patterns.rows.length ? el("p", { class: "small soft" },
-      "Failed: failures with this error, of these and what worked on such tasks. ",
-      found.anti_patterns.rows.some((row) => row.usual)
-        ? "Paler: what works there no less often than other ways; recall leaves it out." : "") : null,
+      "Failed: failures with this error, of these and what worked on such tasks.") : null,
     part("Rules", found.rules, [
       ["", (row) => tag(row.verdict, /AVOID/i.test(row.verdict) ? "bad" : "good")],
       ["rule", (row) => itemLink(row.id, short(row.text, 240))],

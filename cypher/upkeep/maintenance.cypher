@@ -26,17 +26,6 @@ WHERE n.ns = $ns AND NOT coalesce({other}, false) AND n.id >= $first AND n.id < 
 RETURN n.id AS id, COUNT { (n){by}() } AS uses
 ORDER BY id;
 
-// each: Label kind by = Strategy strategies <-[:USED]-, Task tasks <-[:ATTEMPTED]-, Agent agents -[:RAN]->,
-// each: Rule rules <-[:LISTED]-, Mistake mistakes <-[:MADE]-
-// name: maintenance.losses_{kind}
-// doc: How many edges {kind} would lose with episodes, and how many they have.
-// returns: id string, lost integer, held integer
-MATCH (e:Episode)
-WHERE e.id IN $ids AND toString(e.ns) = $ns
-MATCH (n:{Label}){by}(e)
-WITH n, count(*) AS lost
-RETURN n.id AS id, lost, COUNT { (n){by}() } AS held;
-
 // each: Label kind = Strategy strategies, Task tasks, Agent agents, Rule rules, Mistake mistakes, Consolidation consolidations
 // name: maintenance.lock_{kind}
 // mode: write

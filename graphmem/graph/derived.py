@@ -205,7 +205,7 @@ POLICY_LINKS = Kind("policy_links", "Policy", ("low", "high"), edges=True)
 
 
 def upkeep(what: str, label: str) -> str:
-    """Return the procedure for ``what`` ("ids", "lock", "losses", "drop") of nodes of a label."""
+    """Return the procedure for ``what`` ("ids", "lock", "drop") of nodes of a label."""
     plural = "strategies" if label == "Strategy" else f"{label.lower()}s"
     return f"maintenance.{what}_{plural}"
 

@@ -193,7 +193,7 @@ class ForgetReport(Output):
     episodes: int
     steps: int
     removed: Mapping[str, int]
-    """Removed nodes that nothing else supported, by label."""
+    """Removed nodes that nothing else supported, by label; in a dry run empty."""
     episode_ids: tuple[str, ...]
     abandoned: int = 0
     compacted: bool = False

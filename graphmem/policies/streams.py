@@ -10,7 +10,7 @@ import itertools
 import math
 import re
 import unicodedata
-from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, NamedTuple
 
@@ -294,10 +294,8 @@ def rebuild(tx: Transaction, stream: str) -> Rebuilt:
     return Rebuilt({**written, "invalid": len(table.wrong)}, len(gone))
 
 
-def derive(
-    reader: Reader, stream: Row, left_out: Set[str] = frozenset()
-) -> tuple[dict[str, Row], dict[str, Row], Table, list[str]]:
-    """Apply the events of a stream to blank policies, but those with or of ids ``left_out``.
+def derive(reader: Reader, stream: Row) -> tuple[dict[str, Row], dict[str, Row], Table, list[str]]:
+    """Apply the events of a stream to blank policies.
 
     Return the stored policies and edges, what the events say, and policies without any.
     """
@@ -305,23 +303,19 @@ def derive(
     links = reader.read("maintenance.stored_links", stream=stream["stream"])
     table, gone = Table.of(rows), list[str]()
     if rows:  # else there is nothing to apply them to
-        for _ in replay_events(reader, stream, table, left_out):
+        for _ in replay_events(reader, stream, table):
             pass
     if not stream["unrecorded"]:
         gone = [key for key, entry in table.entries.items() if entry.created_at is None]
     return POLICIES.by_key(rows), POLICY_LINKS.by_key(links), table, gone
 
 
-def replay_events(
-    reader: Reader, stream: Row, table: Table, left_out: Set[str] = frozenset()
-) -> Iterator[tuple[Row, float | None]]:
+def replay_events(reader: Reader, stream: Row, table: Table) -> Iterator[tuple[Row, float | None]]:
     """Apply the events of a stream in order; yield each then, with the TD error of a transition.
 
     Those with invalid numbers are left out, and their ids added to ``table.wrong``.
     """
     for event in _events(reader, stream):
-        if event["id"] in left_out or (event["kind"] == "episode" and event["subject"] in left_out):
-            continue
         if _has_valid_numbers(event):
             yield event, _apply(table, event, unrecorded=bool(stream["unrecorded"]))
         else:

@@ -153,7 +153,8 @@ class Eraser:
                 to 1) for its agent and type of task, for instance 0.3; None: any.
             agent: only episodes of this agent.
             any: age or confidence is enough.
-            dry_run: report what would be removed, and change nothing.
+            dry_run: report which episodes and how many steps and abandoned attempts would go, and
+                change nothing. ``removed`` is empty then.
 
         Raises:
             ValidationError: an argument is wrong, or neither they nor the setting say what goes.
@@ -307,7 +308,9 @@ class Eraser:
 
         def foretell(reader: Reader) -> ForgetReport:
             ids = _forgettable(reader, asked, before, most)
-            return report(reader, ids, self._losses(reader, ids))
+            told = [reader.read("erasing.sizes", ids=page)[0] for page in paged(ids)]
+            steps = sum(row["steps"] for row in told)
+            return report(reader, ids, Removed(episodes=len(ids), steps=steps))
 
         if asked.dry_run:
             return foretell(self._graph) if self._graph.must_lock else self._graph.view(foretell)
@@ -318,28 +321,6 @@ class Eraser:
         done = self._graph.transact(lambda tx: report(tx, ids, ahead + self._remove(tx, rest)))
         self._vectors.tidy()
         return done.model_copy(update=self._compact()) if compact else done
-
-    def _losses(self, reader: Reader, ids: Sequence[str]) -> Removed:
-        removed = Removed()
-        left: dict[tuple[str, str], int] = {}
-        moved: dict[str, set[str]] = {}
-        for page in paged(ids):
-            removed.update(reader.read("erasing.losses", ids=page)[0])
-            for label in LABELS:
-                for row in reader.read(upkeep("losses", label), ids=page):
-                    node = (label, row["id"])
-                    left[node] = left.get(node, row["held"]) - row["lost"]
-            experience = reader.read("erasing.experience", ids=page)
-            took = {row["id"]: row for row in experience if row["took"] or row["transitions"]}
-            for row in reader.read("erasing.touched", ids=list(took)) if took else ():
-                of_agent = moved.setdefault(row["agent_name"], set())
-                of_agent |= {row["id"], *took[row["id"]]["transitions"]}
-        removed.update(label for (label, _), edges in left.items() if not edges)
-        for agent, gone in moved.items():
-            for stream in reader.read("events.streams", agent=agent):
-                if stream["level"] is None:
-                    removed["Policy"] += len(derivation.derive(reader, stream, gone)[-1])
-        return removed
 
     def _remove_ahead(self, ids: Sequence[str], removed: Removed) -> Sequence[str]:
         """On a server, remove all but the last page of episodes, and count; return the rest."""

@@ -124,7 +124,7 @@ class TestErase:
         assert (dry["dry_run"], dry["episodes"], dry["compacted"]) == (True, 6, False)
         text = good(*forget, "--dry-run").out
         assert text.startswith("dry run        yes\nbefore         20")
-        assert "1 Strategy" in text
+        assert "episodes       6\n" in text
         assert good("--json", *forget, "--any", "--dry-run").json["episodes"] == 7
         assert episodes(aged) == 8
         kept = good("--json", *forget[:4], "--dry-run", GRAPHMEM_KEEP="3 episodes").json

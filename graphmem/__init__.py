@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from graphmem.models.episodes import MistakeCard as MistakeCard
     from graphmem.models.episodes import Step as Step
     from graphmem.models.episodes import StrategyUse as StrategyUse
-    from graphmem.models.lessons import ModelSettings as ModelSettings
     from graphmem.models.levels import Tags as Tags
     from graphmem.models.policies import Transition as Transition
 
@@ -27,7 +26,6 @@ _HOMES = {
     "ids": ("fingerprint",),
     "memory": ("Memory",),
     "models.episodes": ("Episode", "MistakeCard", "Step", "StrategyUse"),
-    "models.lessons": ("ModelSettings",),
     "models.levels": ("Tags",),
     "models.policies": ("Transition",),
 }

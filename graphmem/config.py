@@ -12,6 +12,7 @@ from difflib import get_close_matches
 from functools import cache
 from pathlib import Path
 from typing import Any, Literal
+from urllib.parse import urlsplit
 
 import pydantic
 from pydantic import Field, SecretStr, field_serializer, field_validator
@@ -92,7 +93,9 @@ class Settings(BaseSettings):
     model_base_url: str | None = Field(
         None, description="consolidate: url of a model, without /chat/completions"
     )
-    model_name: str | None = Field(None, description="consolidate: the name of the model")
+    model_name: str | None = Field(
+        None, min_length=1, max_length=200, description="consolidate: the name of the model"
+    )
     model_key: SecretStr | None = Field(None, description="consolidate: the key of the model")
     model_timeout: float = Field(
         30.0, gt=0, le=3600, description="consolidate: seconds for an answer"
@@ -184,6 +187,32 @@ class Settings(BaseSettings):
     @classmethod
     def _url(cls, url: str | None) -> str | None:
         return None if url is None else Url(url)
+
+    @field_validator("model_base_url")
+    @classmethod
+    def _place_of_model(cls, url: str | None) -> str | None:
+        if url is None:
+            return None
+        try:
+            parts = urlsplit(url.strip())
+            host, _ = parts.hostname, parts.port
+        except ValueError:
+            raise ValueError("is not a url") from None
+        if parts.scheme not in ("http", "https") or not host or not url.isprintable():
+            raise ValueError("must be a url that begins with http:// or https://")
+        if parts.username is not None or parts.password is not None:
+            raise ValueError("must not hold a user or password; give the key as model_key")
+        if parts.query or parts.fragment:
+            raise ValueError("must end before /chat/completions, without ? or #")
+        return Url(url.strip().rstrip("/"))
+
+    @field_validator("model_key")
+    @classmethod
+    def _header(cls, key: SecretStr | None) -> SecretStr | None:
+        value = key.get_secret_value() if key else ""
+        if not value.isascii() or not value.isprintable() or " " in value:
+            raise ValueError("must be printable ASCII characters without spaces")
+        return key if value else None
 
     @field_serializer(*URLS, when_used="json")
     def _without_password(self, url: str | None) -> str | None:

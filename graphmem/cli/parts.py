@@ -116,7 +116,7 @@ def consolidate(options: Options, force: bool, model: bool) -> None:
 
     The model is that of GRAPHMEM_MODEL_BASE_URL, GRAPHMEM_MODEL_NAME and GRAPHMEM_MODEL_KEY.
     """
-    report = options.memory().lessons.consolidate(model or None, force=force)
+    report = options.memory().lessons.consolidate(model, force=force)
     not_due = f"not due: {report.since:,} of {report.every:,} episodes since the last time"
     options.show(report, print_answer if report.done else f"{not_due} (--force does it now)")
 

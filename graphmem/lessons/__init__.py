@@ -11,7 +11,7 @@ from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from graphmem.errors import ValidationError
+from graphmem.errors import SettingsError, ValidationError
 from graphmem.graph.access import EVERYTHING, ChangeFinder, View, read_view
 from graphmem.graph.arguments import MOST, check_flag, check_limit, checked_text
 from graphmem.graph.estimate import HEURISTIC_ABOVE, follow, mean_of
@@ -29,7 +29,6 @@ from graphmem.models.lessons import (
     Heuristic,
     MemorySummary,
     Mistake,
-    ModelSettings,
     Rule,
     TaskScore,
 )
@@ -241,36 +240,33 @@ class Lessons:
         """Return whether there are 20 new episodes (the setting ``consolidate_every``)."""
         return count_new(self._graph) >= self._graph.settings.consolidate_every
 
-    def consolidate(
-        self, model: ModelSettings | bool | None = None, *, force: bool = False
-    ) -> ConsolidationReport:
+    def consolidate(self, model: bool = False, *, force: bool = False) -> ConsolidationReport:
         """Derive general rules, which hold for more than one task, if that is due.
 
-        General rules come from strategies and sentences that repeat in episodes of several tasks; a
-        model adds its own rules, which are marked. If the model gives no usable answer, the report
-        has the reason. Earlier general rules are replaced. ``force`` runs it also if it is not due.
-
-        ``model`` is an endpoint with OpenAI's API; True uses the one in the settings
-        (``GRAPHMEM_MODEL_BASE_URL`` and others); None asks no model.
+        General rules come from strategies and sentences that repeat in episodes of several tasks.
+        With ``model`` that of the settings (``GRAPHMEM_MODEL_BASE_URL`` and others) adds its own
+        rules, which are marked. If it gives no usable answer, the report has the reason. Earlier
+        general rules are replaced. ``force`` runs it also if it is not due.
 
         Raises:
             SettingsError: ``model`` is True, and the settings name no model.
         """
-        asked = None if model is False else model
-        if asked is True:
-            asked = ModelSettings.of(self._graph.settings)
-        if asked is not None and not isinstance(asked, ModelSettings):
-            name, remedy = type(model).__name__, "give one, True or None"
-            raise ValidationError("model", name, "is not a ModelSettings", remedy)
+        check_flag("model", model)
         check_flag("force", force)
-        since, every = count_new(self._graph), self._graph.settings.consolidate_every
+        settings = self._graph.settings
+        if model and (settings.model_base_url is None or settings.model_name is None):
+            raise SettingsError(
+                "no model is set; give GRAPHMEM_MODEL_BASE_URL and GRAPHMEM_MODEL_NAME, "
+                "or consolidate without a model"
+            )
+        since, every = count_new(self._graph), settings.consolidate_every
         due = since >= every
         told: dict[str, Any] = {"due": due, "since": since, "every": every}
         if not due and not force:
             return ConsolidationReport(done=False, **told)
-        proposal = propose(self._graph, asked) if asked else Proposal()
+        proposal = propose(self._graph) if model else Proposal()
         counts, reason = self._graph.transact(lambda tx: consolidate(tx, proposal))
-        told["how"] = "model" if asked is not None and reason is None else "repetition"
+        told["how"] = "model" if model and reason is None else "repetition"
         return ConsolidationReport(done=True, reason=reason, **told, **counts)
 
     def merge(self, strategy: str, other: str) -> str:

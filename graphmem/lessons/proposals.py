@@ -12,10 +12,10 @@ from dataclasses import dataclass
 
 import pydantic
 
-from graphmem.errors import SettingsError
+from graphmem.config import Settings
 from graphmem.graph.graph import Graph
 from graphmem.ids import node_id
-from graphmem.models.lessons import MAX_RULES, ModelAnswer, ModelSettings
+from graphmem.models.lessons import MAX_RULES, ModelAnswer
 from graphmem.store.port import Row
 from graphmem.text.fencing import CLOSE, OPEN, fenced
 
@@ -28,34 +28,41 @@ class ChatError(Exception):
 
 def answer(graph: Graph, system: str, user: str) -> tuple[str | None, str]:
     """Return the answer of the model and its name; or None and why ("" if no model is set)."""
-    if graph.settings.model_base_url is None or graph.settings.model_name is None:
+    settings = graph.settings
+    if settings.model_base_url is None or settings.model_name is None:
         return None, ""
     try:
-        model = ModelSettings.of(graph.settings)
-        answered = ask(model, system, user)
-    except (SettingsError, ChatError) as error:
+        answered = ask(settings, system, user)
+    except ChatError as error:
         return None, str(error)
-    key = model.key.get_secret_value() if model.key else ""
-    return (None, "the answer holds the key") if key and key in answered else (answered, model.name)
+    key = _key_of(settings)
+    if key and key in answered:
+        return None, "the answer holds the key"
+    return answered, settings.model_name
 
 
-def ask(model: ModelSettings, system: str, user: str) -> str:
-    """Return the answer of the model."""
+def _key_of(settings: Settings) -> str:
+    return settings.model_key.get_secret_value() if settings.model_key else ""
+
+
+def ask(settings: Settings, system: str, user: str) -> str:
+    """Return the answer of the model that the settings name."""
     import httpx  # it is only needed for a model
 
     body = {
-        "model": model.name,
+        "model": settings.model_name,
         "messages": [{"role": "system", "content": system}, {"role": "user", "content": user}],
     }
     headers = {"User-Agent": "graphmem", "Accept": "application/json"}
-    if model.key is not None:
-        headers["Authorization"] = f"Bearer {model.key.get_secret_value()}"
+    if key := _key_of(settings):
+        headers["Authorization"] = f"Bearer {key}"
+    url, timeout = f"{settings.model_base_url}/chat/completions", settings.model_timeout
     # The timeout is for the whole answer: httpx alone would restart it at every byte.
-    deadline, received = time.monotonic() + model.timeout, bytearray()
+    deadline, received = time.monotonic() + timeout, bytearray()
     try:
         with (
-            httpx.Client(timeout=model.timeout, headers=headers) as client,
-            client.stream("POST", f"{model.base_url}/chat/completions", json=body) as response,
+            httpx.Client(timeout=timeout, headers=headers) as client,
+            client.stream("POST", url, json=body) as response,
         ):
             if response.status_code != 200:
                 raise ChatError(f"HTTP status {response.status_code}")
@@ -64,9 +71,9 @@ def ask(model: ModelSettings, system: str, user: str) -> str:
                 if len(received) > MAX_ANSWER:
                     raise ChatError(f"the answer has more than {MAX_ANSWER:,} bytes")
                 if time.monotonic() > deadline:
-                    raise ChatError(f"no answer within {model.timeout:g} s")
+                    raise ChatError(f"no answer within {timeout:g} s")
     except httpx.TimeoutException:
-        raise ChatError(f"no answer within {model.timeout:g} s") from None
+        raise ChatError(f"no answer within {timeout:g} s") from None
     except (httpx.HTTPError, httpx.InvalidURL, httpx.StreamError) as error:
         raise ChatError(f"the endpoint cannot be asked ({type(error).__name__})") from None
     try:
@@ -108,13 +115,13 @@ class Proposal:
     reason: str | None = None  # why there are no rules of a model
 
 
-def propose(graph: Graph, model: ModelSettings) -> Proposal:
+def propose(graph: Graph) -> Proposal:
     """Return the proposal of the model; on a failure only the reason."""
     episodes, record = _material(graph)
     if not episodes:
         return Proposal(reason="there is no episode with a score that praises or blames")
     try:
-        rules = ModelAnswer.model_validate_json(ask(model, _SYSTEM, record)).rules
+        rules = ModelAnswer.model_validate_json(ask(graph.settings, _SYSTEM, record)).rules
     except ChatError as error:
         return Proposal(reason=str(error))
     except ValueError as error:
@@ -122,7 +129,7 @@ def propose(graph: Graph, model: ModelSettings) -> Proposal:
         if isinstance(error, pydantic.ValidationError):
             problem = error.errors()[0]["type"].replace("_", " ")
         return Proposal(reason=f"the model's answer is not of the form asked for: {problem}")
-    key = model.key.get_secret_value() if model.key else ""
+    key = _key_of(graph.settings)
     proposed: dict[str, Row] = {}
     dropped = 0
     for rule in rules:

@@ -1,16 +1,12 @@
-"""Lessons: conclusions about strategies, errors and mistakes; consolidation, and its model."""
+"""Lessons: conclusions about strategies, errors and mistakes; consolidation."""
 
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Annotated, Any, Literal
-from urllib.parse import urlsplit
+from typing import Annotated, Literal
 
-import pydantic
-from pydantic import BaseModel, ConfigDict, Field, SecretStr, field_validator
+from pydantic import Field
 
-from graphmem.config import Settings
-from graphmem.errors import SettingsError, shown
 from graphmem.models.fields import Input, Output
 from graphmem.models.forecasts import Change
 from graphmem.models.reports import Status
@@ -198,76 +194,6 @@ MAX_RULES = 10
 """Most rules in one answer of a model."""
 MAX_RULE_TEXT = 300
 """Most characters of one rule in an answer."""
-
-
-class ModelSettings(BaseModel):
-    """A model behind an endpoint with OpenAI's chat completions API.
-
-    Raises:
-        SettingsError: a field is wrong. The message never shows the key.
-    """
-
-    model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
-
-    base_url: str
-    """``http://`` or ``https://``, without ``/chat/completions``, user or key."""
-    name: str = Field(min_length=1, max_length=200)
-    """The endpoint's name of the model."""
-    key: SecretStr | None = None
-    """Sent as a bearer token; None sends none."""
-    timeout: float = Field(30.0, gt=0, le=3600, allow_inf_nan=False)
-    """Seconds for the whole answer."""
-
-    def __init__(self, **given: Any) -> None:
-        try:
-            super().__init__(**given)
-        except pydantic.ValidationError as error:
-            first = error.errors(include_url=False)[0]
-            name = ".".join(str(part) for part in first["loc"])
-            safe = name in ("name", "timeout")
-            got = f" (got {shown(first['input'])})" if safe and first["type"] != "missing" else ""
-            message = first["msg"].removeprefix("Value error, ")
-            raise SettingsError(f"model {name}: {message}{got}") from None
-
-    @classmethod
-    def of(cls, settings: Settings) -> ModelSettings:
-        """Return the model that the settings name.
-
-        Raises:
-            SettingsError: they name no model, or a setting is wrong.
-        """
-        if settings.model_base_url is None or settings.model_name is None:
-            raise SettingsError(
-                "no model is set; give GRAPHMEM_MODEL_BASE_URL and GRAPHMEM_MODEL_NAME, "
-                "or consolidate without a model"
-            )
-        return cls(**{name: getattr(settings, f"model_{name}") for name in cls.model_fields})
-
-    @field_validator("base_url")
-    @classmethod
-    def _place(cls, url: str) -> str:
-        try:
-            parts = urlsplit(url.strip())
-            host, _ = parts.hostname, parts.port
-        except ValueError:
-            raise ValueError("is not a url") from None
-        if parts.scheme not in ("http", "https") or not host or not url.isprintable():
-            raise ValueError("must be a url that begins with http:// or https://")
-        if parts.username is not None or parts.password is not None:
-            raise ValueError("must not hold a user or password; give the key as key")
-        if parts.query or parts.fragment:
-            raise ValueError("must end before /chat/completions, without ? or #")
-        return url.strip().rstrip("/")
-
-    @field_validator("key")
-    @classmethod
-    def _header(cls, key: SecretStr | None) -> SecretStr | None:
-        value = key.get_secret_value() if key else ""
-        if not value:
-            return None
-        if not value.isascii() or not value.isprintable() or " " in value:
-            raise ValueError("must be printable ASCII characters without spaces")
-        return key
 
 
 class ProposedRule(Input):

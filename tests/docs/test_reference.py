@@ -20,7 +20,7 @@ from typing import Any
 import jsonschema
 import pytest
 
-from graphmem import Episode, Memory, ModelSettings, Settings, Step, StrategyUse, Tags
+from graphmem import Episode, Memory, Settings, Step, StrategyUse, Tags
 from graphmem.cli.main import cli
 from graphmem.errors import ValidationError
 from graphmem.models.episodes import MistakeCard
@@ -173,9 +173,12 @@ class TestSchema:
 @pytest.fixture(scope="module")
 def graph() -> Iterator[Memory]:
     """A memory in which every label, edge and property occurs."""
-    with Memory.open("memory:", settings=Settings(embedder="hashing")) as memory:
-        complete(memory)
-        yield memory
+    conclusion = {"verdict": "WORKS", "text": "x", "episodes": [1]}
+    with serving(rules(conclusion)) as server:
+        asked = Settings(embedder="hashing", model_base_url=server.url, model_name="any")
+        with Memory.open("memory:", settings=asked) as memory:
+            complete(memory)
+            yield memory
 
 
 def names_in(text: str) -> set[str]:
@@ -261,10 +264,7 @@ def complete(memory: Memory) -> None:
             }
             for day in range(5)
         )
-    conclusion = {"verdict": "WORKS", "text": "x", "episodes": [1]}
-    with serving(rules(conclusion)) as server:
-        model = ModelSettings(base_url=server.url, name="any")
-        assert memory.lessons.consolidate(model, force=True).model_rules == 1
+    assert memory.lessons.consolidate(True, force=True).model_rules == 1
     # Updates with all arguments, cycles of successes, and predictions that are resolved.
     update = memory.policies.update
     go = update(HERE, "go", 1.0, next_state={"x": 2}, next_actions=2, at=AT).policy_id

@@ -13,10 +13,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from pydantic import SecretStr
 from starlette.testclient import TestClient
 
-from graphmem import Memory, ModelSettings, Settings
+from graphmem import Memory, Settings
 from graphmem.errors import GraphMemError
 from graphmem.integrations import telemetry
 from graphmem.view.page import build
@@ -141,18 +140,20 @@ def test_a_server_and_a_model_are_asked_without_telling_how(
         text = json.dumps({"error": f"wrong key {handler.headers['Authorization']}"})
         handler.send(401, text.encode())
 
-    settings = Settings(password=CANARY, model_key=CANARY)
+    def settings(place: str) -> Settings:
+        return Settings(password=CANARY, model_base_url=place, model_name="m", model_key=CANARY)
+
     with (
         serving(quoting) as server,
-        Memory.open(str(tmp_path / "memory.graph"), settings=settings) as memory,
+        Memory.open(str(tmp_path / "memory.graph"), settings=settings(server.url)) as memory,
     ):
         for number in range(4):
             memory.learn("refund", "check", success=bool(number % 2), error="PolicyError: no")
         base = server.url.replace("://", f"://eve:{CANARY}@")
-        out.append(failed(lambda: ModelSettings(base_url=base, name="m", key=CANARY)))
-        model = ModelSettings(base_url=server.url, name="m", key=SecretStr(CANARY))
-        out += [repr(model), model.model_dump_json()]
-        out.append(failed(lambda: memory.lessons.consolidate(force=True, model=model)))
+        out.append(failed(lambda: settings(base)))
+        given = settings(server.url)
+        out += [repr(given), given.model_dump_json()]
+        out.append(failed(lambda: memory.lessons.consolidate(True, force=True)))
         out += [
             repr(memory),
             memory._repr_html_(),

@@ -10,7 +10,7 @@ import click
 
 from graphmem.cli.asking import open_for_search
 from graphmem.cli.main import Group, Options, as_agent, example, moment, several, with_yes
-from graphmem.cli.policies import parse_json, parse_object
+from graphmem.cli.policies import parse_json
 from graphmem.cli.printing import cell, print_answer, print_facts, span
 from graphmem.printable import counted
 
@@ -170,17 +170,16 @@ def lens(
 @click.argument("target")
 @click.argument("source")
 @click.option("--transformer", help="What makes the entries: dedup, count, summarise ...")
-@click.option("--arguments", type=parse_object, metavar="JSON", help="Those of the transformer.")
 @_with_tags
 @click.option("--stop", is_flag=True, help="Let it pull no longer.")
 @as_agent
 def pull(options: Options, /, target: str, source: str, stop: bool, **way: Any) -> None:
     """Let the level TARGET pull from the level SOURCE at each tick."""
-    found, agent, tags = options.memory().levels, way.pop("agent"), way.pop("tags")
+    found, agent = options.memory().levels, way.pop("agent")
     if not stop:
-        changed = found.pull(target, source, where=tags, agent=agent, **way)
+        changed = found.pull(target, source, where=way.pop("tags"), agent=agent, **way)
         done = "pulls" if changed else "pulls already"
-    elif tags is not None or any(value is not None for value in way.values()):
+    elif any(value is not None for value in way.values()):
         raise click.UsageError("--stop stands alone")
     else:
         changed = found.unpull(target, source, agent=agent)

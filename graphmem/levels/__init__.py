@@ -10,11 +10,9 @@ import logging
 import threading
 import weakref
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from graphlib import CycleError, TopologicalSorter
-
-from pydantic import JsonValue
 
 from graphmem.errors import GraphMemError, NotFoundError, StoreError, ValidationError
 from graphmem.forks import in_child
@@ -25,7 +23,7 @@ from graphmem.ids import event_ids, from_millis, level_id, level_stream_id, node
 from graphmem.levels import transformers
 from graphmem.levels.entries import Entries, Link, link, lives, store
 from graphmem.levels.queries import Queries
-from graphmem.levels.topology import check_readable, existing, note, subscription
+from graphmem.levels.topology import check_readable, condition_of, existing, note, subscription
 from graphmem.levels.transformers import Draft, Function, Outlets, Page, Transformer, Wait
 from graphmem.models.fields import checked
 from graphmem.models.levels import LevelName, Pulled, PullOptions, Seconds, Tags, TickReport
@@ -71,15 +69,14 @@ class Levels(Entries, Queries):
         source: str,
         *,
         transformer: str | Function | None = None,
-        arguments: Mapping[str, JsonValue] | None = None,
         where: Tags | None = None,
         agent: str | None = None,
     ) -> bool:
         """Let a level pull from another at each tick; return whether that is new.
 
         A repeated call changes nothing. The level begins with what the source holds now. In a later
-        call, another transformer or other arguments replace the earlier ones, and the level goes on
-        where it was.
+        call, another transformer or condition replaces the earlier one, and the level goes on where
+        it was.
 
         Args:
             target: the level that pulls.
@@ -88,11 +85,10 @@ class Levels(Entries, Queries):
                 ``dedup``: as they are, but one entry for equal contents. ``count``: one entry for
                 equal contents, with their number as ``count`` in its metadata. ``summarise``: one
                 entry for all that are pulled at a time: what the model of the settings says, else
-                the ``most`` relevant ones (10); records of attempts and facts stay as they are.
+                the 10 most relevant ones; records of attempts and facts stay as they are.
                 It can be a function of the entries, also an async one, that returns entries, texts,
                 JSON or :class:`~graphmem.models.levels.Made`; give it again in each process that
                 ticks.
-            arguments: arguments of the transformer.
             where: only pull entries whose tags match; None: all.
             agent: who asks. An agent may let its own levels and those for all pull, from levels
                 that it may read. None: anybody.
@@ -102,12 +98,11 @@ class Levels(Entries, Queries):
                 or the level would feed itself; the error names the circle.
         """
         puller, origin = self._writable(target, agent, "target"), LevelName.of(source, "source")
-        options = PullOptions(arguments={} if arguments is None else arguments, where=where)  # type: ignore[arg-type]
-        transformers.check_arguments(transformer, options.arguments)
+        options = PullOptions(where=where)
         name = _name_of(transformer) if callable(transformer) else transformer
-        terms = options.model_dump(mode="json", exclude_defaults=True)
-        terms["arguments"] = options.arguments
-        row = subscription(self._graph.ns, puller.name, origin.name, name, terms)
+        if not callable(transformer):
+            transformers.of_own(transformer)
+        row = subscription(self._graph.ns, puller.name, origin.name, name, options)
         reader = self._view(agent)
 
         def work(tx: Transaction) -> bool:
@@ -121,7 +116,7 @@ class Levels(Entries, Queries):
             old = [one for one in flow if edge_of(one) == edge]
             if not old:
                 order_of([*map(edge_of, flow), edge])
-            if not old or any(old[0][part] != row[part] for part in ("transformer", "arguments")):
+            if not old or (old[0]["transformer"], condition_of(old[0])) != (name, where):
                 tx.run("levels.subscribe", rows=[row])
                 about = {"transformer": name, "arguments": row["arguments"]}
                 note(tx, puller.name, "pull", {"source": origin.name, **about})
@@ -226,9 +221,8 @@ class Levels(Entries, Queries):
             if row["owner_kind"] == "agent" and source.owner != row["owner"]:
                 check_readable(source, self._view(row["owner"]), "source")
             transformer = self._transformer(row, wait)
-            options = PullOptions.model_validate_json(row["arguments"])
-            for page in self._pages(row, options.where):
-                drafts = transformer.make(page, **options.arguments) if page.rows else []
+            for page in self._pages(row, condition_of(row)):
+                drafts = transformer.make(page) if page.rows else []
                 links, refusals = transformers.convert(self._graph, row, drafts, self._outlets)
                 made = self._graph.transact(partial(_write, row, page, transformer, drafts, links))
                 counts.update(made=made, ingested=len(page.rows), became=len(links))

@@ -18,13 +18,14 @@ from graphmem.levels import edge_of, open_cursor, order_of
 from graphmem.levels.entries import Link, change, entry_fields, link, row_of, store
 from graphmem.levels.queries import lens_info, lens_row
 from graphmem.levels.topology import level_row, subscription, to_seconds
-from graphmem.models.fields import AS_TUPLE, Input, JsonObject, Moment, Name, millis
+from graphmem.models.fields import AS_TUPLE, Input, Moment, Name, millis
 from graphmem.models.levels import (
     LensSettings,
     LevelName,
     LevelSettings,
     LevelUpkeep,
     NewEntry,
+    PullOptions,
     ShortName,
     lens_name,
 )
@@ -42,7 +43,7 @@ class PullRecord(Input):
 
     source: LevelText
     transformer: ShortName | None = None
-    arguments: JsonObject = Field(default_factory=dict)
+    arguments: PullOptions = PullOptions()
     pulled: Annotated[int, Field(ge=0)] = 0  # how many of the entries of the source, in order
 
 

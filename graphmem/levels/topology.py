@@ -7,7 +7,6 @@ import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from functools import partial
-from typing import Any
 
 from graphmem.errors import NotFoundError, ScopeError, ValidationError
 from graphmem.graph.access import View, read_view
@@ -28,6 +27,7 @@ from graphmem.models.levels import (
     LevelUpkeep,
     MemoryMap,
     PullOptions,
+    Tags,
     default_name,
 )
 from graphmem.models.reports import Difference
@@ -152,7 +152,7 @@ class Topology:
         ]
         ids = sorted(row["id"] for row in rows)
         flow = [
-            subscription(ns, names[target].name, names[source].name, transformer, {})
+            subscription(ns, names[target].name, names[source].name, transformer, PullOptions())
             for source, target, transformer in FLOW
         ]
 
@@ -262,7 +262,7 @@ def _contents(
     edges = []
     for row in tx.run("levels.flow", ids=ids):
         if is_readable(LevelName.of(row["source"]), view):
-            where = PullOptions.model_validate_json(row["arguments"]).where
+            where = condition_of(row)
             entries = waiting[row["id"], row["source_id"]]
             pending = sum(n for held, n in entries if where is None or where.fits(held))
             edge = LevelEdge(**row, target=row["level"], pending=pending)
@@ -296,10 +296,18 @@ def level_row(namespace: str, level: LevelName, settings: LevelSettings) -> Row:
     }
 
 
-def subscription(ns: str, level: str, source: str, transformer: str | None, options: Any) -> Row:
-    """Return the row of ``levels.subscribe`` for two levels by name, with options as JSON."""
+def subscription(
+    ns: str, level: str, source: str, transformer: str | None, options: PullOptions
+) -> Row:
+    """Return the row of ``levels.subscribe`` for two levels by name."""
     ids = {"id": level_id(ns, level), "source": level_id(ns, source)}
-    return ids | {"transformer": transformer, "arguments": canonical_json(options)}
+    terms = canonical_json(options.model_dump(mode="json", exclude_defaults=True))
+    return ids | {"transformer": transformer, "arguments": terms}
+
+
+def condition_of(row: Row) -> Tags | None:
+    """Return the condition on tags in a row of ``levels.flow``."""
+    return PullOptions.model_validate_json(row["arguments"]).where
 
 
 def note(tx: Transaction, name: str, kind: str, data: object) -> None:

@@ -8,10 +8,11 @@ from datetime import datetime
 from functools import lru_cache
 from typing import Annotated, Any, Literal, NamedTuple
 
-from pydantic import AfterValidator, BeforeValidator, Field, JsonValue
+from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field, JsonValue
 
 from graphmem.errors import ValidationError
 from graphmem.models.fields import (
+    AS_TUPLE,
     DISTINCT,
     Input,
     Json,
@@ -292,7 +293,7 @@ class Tags(Input):
     any_of: TagSet = ()
     all_of: TagSet = ()
     none_of: TagSet = ()
-    parts: tuple[Tags, ...] = ()
+    parts: Annotated[tuple[Tags, ...], AS_TUPLE] = ()
     join: Literal["and", "or"] = "and"
     """Whether all parts must match, or one."""
     negated: bool = False
@@ -423,9 +424,10 @@ class MemoryMap(Output):
 
 
 class PullOptions(Input):
-    """How a level pulls from another."""
+    """How a level pulls from another, as it is stored: earlier versions also stored arguments."""
 
-    arguments: JsonObject = Field(default_factory=dict)
+    model_config = ConfigDict(extra="ignore")
+
     where: Tags | None = None
 
 

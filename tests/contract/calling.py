@@ -431,7 +431,6 @@ def calls(memory: Memory, folder: Path) -> dict[str, Callable[[], Arguments]]:
         "levels.pull": {
             "source": f"{LEVEL}shared",
             "transformer": "summarise",
-            "arguments": {"most": 3},
             "where": Tags(any_of=["shared"]),
         },
         "levels.unpull": {"source": f"{LEVEL}shared"},

@@ -533,7 +533,7 @@ class TestUpkeep:
         levels.put(SHARED, ttl=60, capacity=3, upkeep=LevelUpkeep(decay=0.1))
         levels.add(SENSORY, {"a": [1]}, key="k", tags=["t"], metadata={"m": 1}, relevance=0.5)
         levels.put(facts)
-        levels.pull(SHARED, facts)
+        levels.pull(SHARED, facts, where=Tags(none_of=["old"]) | Tags(any_of=["sure"]))
         levels.add(facts, "pulled")
         levels.tick()
         levels.add(facts, "pending")

@@ -6,6 +6,7 @@ import asyncio
 import json
 import time
 from collections.abc import AsyncIterator, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -123,6 +124,10 @@ def test_pending_is_what_a_tick_would_take(memory: Memory, still: Clock) -> None
     levels.put(source := "task:t:source")
     levels.put(target := "task:t:target")
     levels.pull(target, source, where=Tags(none_of=["secret"]))
+    ids = {row["name"]: row["id"] for row in memory._graph.read("levels.list")}
+    earlier = '{"arguments": {"most": 3}, "where": {"none_of": ["secret"]}}'  # as was stored once
+    pulls = {"id": ids[target], "source": ids[source], "transformer": None, "arguments": earlier}
+    memory._graph.write("levels.subscribe", rows=[pulls])
     for number in range(5):
         levels.add(source, f"late {number}", key=f"order/{number}")
     levels.add(source, "later", key="order/1")
@@ -177,9 +182,7 @@ def test_functions_make_entries_and_a_failure_stops_one_subscription(
     def fail(_: list[Any]) -> list[Any]:
         raise RuntimeError("no")
 
-    assert levels.pull(
-        "task:t:by_function", "task:t:source", transformer=make, arguments={"most": 1}
-    )
+    assert levels.pull("task:t:by_function", "task:t:source", transformer=partial(make, most=1))
     levels.pull("task:t:failing", "task:t:source", transformer=fail)
 
     report = levels.tick()
@@ -268,14 +271,6 @@ def test_a_wrong_subscription_is_refused_and_leaves_nothing(memory: Memory) -> N
         levels.pull("task:t:a", "task:t:a")
     with pytest.raises(ValidationError, match="give one of dedup, count, summarise"):
         levels.pull("task:t:a", SHORT, transformer="nothing")
-    wrong: Any
-    for wrong in (
-        {"transformer": "summarise", "arguments": {"most": 0}},
-        {"transformer": "summarise", "arguments": {"least": 1}},
-        {"arguments": {"most": 1}},
-    ):
-        with pytest.raises(ValidationError):
-            levels.pull("task:t:a", SHORT, **wrong)
     with pytest.raises(NotFoundError, match="no level 'task:t:gone'"):
         levels.pull("task:t:gone", SHORT)
     with pytest.raises(ValidationError, match="nothing to pull"):

@@ -155,12 +155,11 @@ class Levels(Entries, Queries):
         They pull in the order of the dataflow. Each subscription ingests an entry once, also after
         a crash, because one transaction writes the result and the position. Entries that expired
         before count as missed. If the target is a view, an entry becomes what the view shows. A
-        dict with the fields of an episode (at least ``task``, and ``success``, ``score`` or
-        ``outcome``) becomes an episode. One with a ``fact`` and a ``domain`` (a field, or a tag
-        ``domain:...``) becomes knowledge. The view skips others, and the report says why. A
-        transformer that fails stops only its subscription, and so does an async one, unless an
-        AsyncMemory or the thread of :meth:`start` ticks. At the end, levels are maintained as by
-        :meth:`maintain`.
+        dict with the fields of an episode (at least ``task``, and ``success`` or ``score``) becomes
+        an episode. One with a ``fact`` and a ``domain`` becomes knowledge. The view skips others,
+        and the report says why. A transformer that fails stops only its subscription, and so does
+        an async one, unless an AsyncMemory or the thread of :meth:`start` ticks. At the end, levels
+        are maintained as by :meth:`maintain`.
 
         Raises:
             ValidationError: it is not the name of an agent, or the dataflow has a circle.

@@ -27,7 +27,6 @@ SENT = 100  # most entries that a model summarises at once
 LINES = 10  # most lines of a summary
 _COPIED = ("key", "content", "format", "text", "said", "tags", "tagset", "metadata", "base", "at")
 
-_OUTCOMES = {"success": True, "failure": False}
 _FACT_FIELDS = ("source", "user", "contradicts")
 
 Function = Callable[..., Iterable[Any] | Awaitable[Iterable[Any]] | AsyncIterable[Any]]
@@ -186,20 +185,14 @@ def _sum_up(page: Page, rows: list[Row]) -> tuple[str, dict[str, JsonValue]]:
 def is_record(row: Row) -> bool:
     """Return whether an entry is the record of an attempt: it has a task and an outcome."""
     fields = _mapping_of(row)
-    outcomes = (fields.get(name) for name in ("success", "score", "outcome"))
-    return isinstance(fields.get("task"), str) and any(one is not None for one in outcomes)
+    told = fields.get("success") is not None or fields.get("score") is not None
+    return told and isinstance(fields.get("task"), str)
 
 
 def is_fact(row: Row) -> bool:
     """Return whether an entry states a fact of a domain."""
-    return isinstance(_mapping_of(row).get("fact"), str) and _domain_of(row) is not None
-
-
-def _domain_of(row: Row) -> str | None:
-    """Return the domain that an entry is about: its field, or a tag ``domain:...``."""
-    domain = _mapping_of(row).get("domain")
-    tagged = (tag.removeprefix("domain:") for tag in row["tags"] if tag.startswith("domain:"))
-    return domain if isinstance(domain, str) else next(tagged, None)
+    fields = _mapping_of(row)
+    return isinstance(fields.get("fact"), str) and isinstance(fields.get("domain"), str)
 
 
 def _mapping_of(row: Row) -> dict[str, Any]:
@@ -304,7 +297,7 @@ def _learn(
         if None not in old and old != {_source_key(draft)}:
             continue  # it became an episode in another memory, before an import
         if not is_record(draft.row):
-            reasons["an episode needs a task, and success, score or outcome"] += 1
+            reasons["an episode needs a task, and success or score"] += 1
         elif fields.setdefault("agent", owner) != owner:
             reasons[f"agent {fields['agent']!r} does not own the level, but {owner!r}"] += 1
         else:
@@ -325,10 +318,6 @@ def _learn(
 
 def _episode_fields(draft: Draft, fields: dict[str, Any]) -> dict[str, Any]:
     """Return the fields of the episode that the record of an attempt becomes."""
-    outcome = fields.pop("outcome", None)
-    if outcome is not None:
-        outcome = _OUTCOMES.get(str(outcome).lower(), outcome)
-        fields.setdefault("success" if isinstance(outcome, bool | str) else "score", outcome)
     extra = fields.pop("extra", {})
     others = {name: fields.pop(name) for name in fields.keys() - Episode.model_fields}
     fields["extra"] = {**others, **extra} if isinstance(extra, dict) else extra
@@ -349,13 +338,13 @@ def _know(drafts: Iterable[Draft], outlets: Outlets) -> tuple[list[Link], Counte
     reasons = Counter[str]()
     for draft in drafts:
         if not is_fact(draft.row):
-            reasons["knowledge needs a fact, and a domain or a tag domain:..."] += 1
+            reasons["knowledge needs a fact and a domain"] += 1
             continue
         fields = _mapping_of(draft.row)
         how: dict[str, Any] = {"source": "observed", "at": from_millis(draft.row["at"])}
         how |= {name: fields[name] for name in _FACT_FIELDS if fields.get(name) is not None}
         try:
-            fact = outlets.know(_domain_of(draft.row), fields["fact"], **how)
+            fact = outlets.know(fields["domain"], fields["fact"], **how)
         except (ValidationError, NotFoundError) as error:
             reasons[str(error)] += 1
         else:

@@ -26,7 +26,7 @@ KEPT = LevelUpkeep(dedup=None)  # maintenance leaves entries with the same conte
 RECORD: dict[str, JsonValue] = {
     "task": "deliver order 17",
     "strategy": "call the driver",
-    "outcome": "success",
+    "success": True,
 }
 FACT: dict[str, JsonValue] = {"domain": "roads", "fact": "the bridge is closed"}
 

@@ -216,7 +216,7 @@ class Topology:
     def map(self, agent: str | None = None) -> MemoryMap:
         """Return the levels that ``agent`` may read, what is in them, and which pulls from which.
 
-        It prints as a tree for a prompt; ``mermaid`` draws it, and so does a notebook.
+        It prints as a tree for a prompt; ``mermaid`` draws it.
         """
         reader, view = checked_agent(agent), self._view(agent)
 

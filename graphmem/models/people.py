@@ -106,11 +106,6 @@ class Knowledge(KnowledgeRef):
     hold at the same time. Only you decide: tell it by ``contradicts``, or by when each is valid."""
     created: bool = False
 
-    @property
-    def contested(self) -> bool:
-        """Whether it contradicts another fact or is contradicted by one."""
-        return bool(self.contradicts or self.contradicted_by)
-
 
 def _ids(value: object) -> object:
     if value is None:

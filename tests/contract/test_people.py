@@ -116,7 +116,7 @@ class TestKnowing:
         made = memory.people.know("refunds", "five days", source=source, at=MONDAY)
         assert (made.domain, made.fact) == ("refunds", "five days")
         assert (made.confidence, made.source_confidence) == (confidence, confidence)
-        assert (made.created, made.contested) == (True, False)
+        assert (made.created, made.contradicts) == (True, ())
         [said] = made.statements
         assert (said.source, said.user, said.at) == (source, None, MONDAY)
 
@@ -148,7 +148,6 @@ class TestContradicting:
         assert [other.id for other in found["five"].contradicted_by] == [three.id]
         assert {one.confidence for one in found.values()} == {0.5}
         assert {one.source_confidence for one in found.values()} == {1.0}
-        assert all(one.contested for one in found.values())
 
         sure = memory.people.know("seats", "thirty")
         guess = memory.people.know("seats", "forty", source="inferred", contradicts=[sure.id])
@@ -203,7 +202,7 @@ def test_proposals_name_what_may_contradict(
     known = memory.people.know("refunds", other)
     assert facts(known.may_contradict) == [fact] * proposed  # type: ignore[arg-type]
     assert known.confidence == 1.0
-    assert not known.contested
+    assert not known.contradicts
     for one in memory.people.knowledge("refunds"):
         assert bool(one.may_contradict) is proposed
 
@@ -308,7 +307,7 @@ class TestErasingAUser:
         found = {one.fact: one for one in memory.people.knowledge()}
         assert set(found) == {"five", "four"}
         assert [said.user for said in found["five"].statements] == ["bob"]
-        assert (found["four"].confidence, found["four"].contested) == (0.8, False)
+        assert (found["four"].confidence, found["four"].contradicted_by) == (0.8, ())
         [row] = memory.query(
             "MATCH (k:Knowledge) WHERE k.ns = $ns AND k.fact = 'five' RETURN k.created_at AS at"
         )
@@ -323,7 +322,8 @@ class TestErasingAUser:
             memory.people.know("refunds", "three", user=user, contradicts=five)
         for user, contested in (("ann", True), ("bob", False)):
             erase(memory, user)
-            assert [one.contested for one in memory.people.knowledge()] == [contested] * 2
+            for one in memory.people.knowledge():
+                assert bool(one.contradicts or one.contradicted_by) is contested
 
 
 def test_many_writers_at_once(opened: Opener) -> None:

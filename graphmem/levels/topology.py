@@ -187,12 +187,7 @@ class Topology:
         return self._close(rows) if rows else None
 
     def _close(self, rows: Iterable[Row]) -> int:
-        removed = 0
-        for row in rows:
-            entries = self._graph.read("entries.fitting", levels=[row["id"]])
-            for page in pages([entry["id"] for entry in entries], PAGE):
-                removed += self._graph.write("erasing.drop_entries", ids=page)[0]["removed"]
-            removed += self._graph.transact(partial(drop, name=row["name"]))
+        removed = sum(self._graph.transact(partial(drop, name=row["name"])) for row in rows)
         self._search.tidy()
         return removed
 

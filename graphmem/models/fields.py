@@ -6,8 +6,9 @@ Input models are strict, frozen and refuse unknown fields. Errors are turned int
 
 from __future__ import annotations
 
+import contextlib
 import unicodedata
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import UTC, datetime
 from difflib import get_close_matches
 from functools import cache
@@ -77,6 +78,13 @@ def _in_utc(moment: datetime) -> datetime:
     return moment
 
 
+def _items(value: object) -> object:
+    if isinstance(value, Iterable) and not isinstance(value, str | bytes | Mapping):
+        with contextlib.suppress(Exception):  # an object of the caller may raise anything
+            return tuple(value)
+    return value
+
+
 def finite_json(value: JsonValue) -> JsonValue:
     """Return a value that JSON can hold, and that is not too long."""
     if isinstance(value, str):
@@ -97,6 +105,8 @@ def finite_json(value: JsonValue) -> JsonValue:
     return value
 
 
+AS_SET = BeforeValidator(_items)
+"""Takes a set, a list or other items, whose order does not count, where a tuple is stored."""
 DISTINCT = AfterValidator(lambda texts: tuple(sorted(set(texts))))
 """Sorts texts, and takes each once."""
 AS_TUPLE = BeforeValidator(

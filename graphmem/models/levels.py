@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Collection, Iterable, Mapping
 from datetime import datetime
 from functools import lru_cache
 from typing import Annotated, Any, Literal, NamedTuple
 
-from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field, JsonValue
+from pydantic import AfterValidator, ConfigDict, Field, JsonValue
 
 from graphmem.errors import ValidationError
 from graphmem.models.fields import (
+    AS_SET,
     AS_TUPLE,
     DISTINCT,
     Input,
@@ -136,13 +136,6 @@ def default_name(agent: str, kind: str) -> str:
     return f"agent:{agent}:{kind}"
 
 
-def _tags(value: object) -> object:
-    if isinstance(value, Iterable) and not isinstance(value, str | bytes | Mapping):
-        with contextlib.suppress(Exception):  # an object of the caller may raise anything
-            return tuple(value)
-    raise ValueError("must be a set or list of texts")
-
-
 def _plain(value: JsonValue) -> JsonValue:
     if value is None or value == "":
         raise ValueError("is empty")
@@ -151,9 +144,7 @@ def _plain(value: JsonValue) -> JsonValue:
 
 Seconds = Annotated[float, Field(ge=0.001, le=MAX_SECONDS, allow_inf_nan=False)]
 ShortName = Annotated[Name, Field(max_length=MAX_NAME)]
-TagSet = Annotated[
-    tuple[ShortName, ...], BeforeValidator(_tags), Field(max_length=MAX_TAGS), DISTINCT
-]
+TagSet = Annotated[tuple[ShortName, ...], AS_SET, Field(max_length=MAX_TAGS), DISTINCT]
 
 
 class LevelUpkeep(Input):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from collections.abc import Set as AbstractSet
 from datetime import datetime
 from fnmatch import fnmatchcase
 from types import MappingProxyType
@@ -13,7 +12,7 @@ from typing import Annotated, Any, Literal, TypeVar
 from pydantic import AfterValidator, BeforeValidator, Field
 
 from graphmem.errors import ValidationError
-from graphmem.models.fields import DISTINCT, Input, Moment, Name, Output, Unit
+from graphmem.models.fields import AS_SET, DISTINCT, Input, Moment, Name, Output, Unit
 
 PreferenceSource = Literal["explicit_instruction", "correction", "inferred"]
 
@@ -164,10 +163,6 @@ EVERYONE = "*"
 """In ``share_with``: all agents. In ``can_learn`` and ``cannot_learn``: matches any text."""
 
 
-def _to_tuple(value: object) -> object:
-    return tuple(value) if isinstance(value, list | AbstractSet) else value
-
-
 def _check_agent(agent: str) -> str:
     if agent == EVERYONE:
         raise ValueError("must be the name of one agent")
@@ -176,7 +171,7 @@ def _check_agent(agent: str) -> str:
 
 _N = TypeVar("_N", bound=str)
 _Agent = Annotated[Name, AfterValidator(_check_agent)]
-_List = Annotated[tuple[_N, ...], Field(max_length=1_000), BeforeValidator(_to_tuple), DISTINCT]
+_List = Annotated[tuple[_N, ...], AS_SET, Field(max_length=1_000), DISTINCT]
 
 
 class Scope(Input):

@@ -77,7 +77,6 @@ class Policies(Values):
         success: bool | None = None,
         agent: str = "default",
         at: datetime | None = None,
-        record: bool | None = None,
     ) -> TDUpdate:
         """Learn one step by TD(0), durably: q <- q + alpha (reward + gamma max q' - q).
 
@@ -85,23 +84,18 @@ class Policies(Values):
         step is stored as a Transition, so that ``rebuild`` gives the same value.
 
         The arguments are the fields of :class:`graphmem.Transition`; without a reward see
-        :meth:`observe`. Without ``at`` the value decays from the time of recording.
-        ``record=False`` stores no Transition; default: the setting ``record_transitions``.
+        :meth:`observe`. Without ``at`` the value decays from the time of recording. The setting
+        ``record_transitions`` can have no Transition stored of steps without ``success``.
 
         Raises:
             ValidationError: a field is wrong, or what came next is missing.
             StoreError: the engine failed; nothing was written.
         """
         step = Transition.from_arguments(locals())
-        if record is None:
-            record = self._graph.settings.record_transitions or step.reward is None
-        check_flag("record", record)
-        if step.success is not None and not record:
-            problem = "does not go with success"
-            raise ValidationError("record", record, problem, "counts are made of records")
         change = self._change(step)
-        if step.success is not None or not record:
-            return self._learn([change], record=record)[0]
+        counted = step.success is not None  # counts are made of records
+        if counted or not self._graph.settings.record_transitions:
+            return self._learn([change], record=counted)[0]
         fact = change.fact
         params = {name: fact[name] for name in ("reward", "alpha", "gamma", "at")}
         params |= {"policy_id": fact["subject"], "next_max_q": fact["next_max"]}

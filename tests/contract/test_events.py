@@ -190,7 +190,7 @@ def ends_as(point: Point, policy: Policy) -> None:
         assert getattr(point, name) == getattr(policy, name), name
 
 
-def test_every_event_is_a_point(memory: Memory) -> None:
+def test_every_event_is_a_point(memory: Memory, opened: Opener) -> None:
     policies = memory.policies
     policies.set_q(DEPLOY, "run", 0.5)
     first = policies.update(DEPLOY, "run", 1.0, terminal=True, success=True, alpha=0.5, at=NOON)
@@ -216,7 +216,7 @@ def test_every_event_is_a_point(memory: Memory) -> None:
     check = policies.observe(VERIFY, "check", True)
     policies.link(first.policy_id, check)
     policies.unlink(check, first.policy_id)
-    policies.update(VERIFY, "check", 1.0, terminal=True, record=False)
+    opened(record_transitions=False).policies.update(VERIFY, "check", 1.0, terminal=True)
     assert [(p.kind, p.updates) for p in policies.history(check)] == [("outcome", 0)]
 
 

@@ -78,8 +78,6 @@ def test_an_update_starts_at_the_value_and_says_what_it_did(opened: Opener) -> N
     policy = known(memory, HERE, "tried")
     assert (policy.updates, policy.trials, policy.successes) == (4, 3, 2)
     assert policy.mean == pytest.approx(3 / 5)
-    with pytest.raises(ValidationError, match="record: does not go with success"):
-        memory.policies.update(HERE, "run", 1.0, terminal=True, success=True, record=False)
 
 
 @pytest.mark.parametrize("there", [THERE, fingerprint(THERE)], ids=["features", "fingerprint"])
@@ -330,19 +328,21 @@ def test_a_batch_with_a_bad_item_is_not_written_and_the_error_says_which(memory:
     assert memory.verify().ok
 
 
-def test_an_update_without_a_record_counts_and_says_so(memory: Memory) -> None:
-    policies = memory.policies
+def test_an_update_without_a_record_counts_and_says_so(memory: Memory, opened: Opener) -> None:
+    policies, sparing = memory.policies, opened(record_transitions=False).policies
     recorded = policies.update(HERE, "a", 1.0, next_state=THERE)
-    again = policies.update(HERE, "a", 1.0, next_state=HERE, record=False)
-    first = policies.update(HERE, "new", 1.0, terminal=True, record=False)
+    again = sparing.update(HERE, "a", 1.0, next_state=HERE)
+    first = sparing.update(HERE, "new", 1.0, terminal=True)
     assert again.seq == first.seq == recorded.seq  # they have no numbers of their own
     assert known(memory, HERE, "a").updates == 2
     assert known(memory, HERE, "new").q == 0.1
+    counted = sparing.update(HERE, "tried", 1.0, terminal=True, success=True)
+    assert counted.seq == recorded.seq + 1  # counts are made of records
     before = rows(memory)
     assert memory.verify().ok
     memory.upkeep.rebuild()  # cannot derive these values, and leaves them
     assert rows(memory) == before
-    assert memory.query("MATCH (t:Transition) WHERE t.ns = $ns RETURN count(t) AS n")[0]["n"] == 1
+    assert memory.query("MATCH (t:Transition) WHERE t.ns = $ns RETURN count(t) AS n")[0]["n"] == 2
 
 
 # Verify, rebuild, erase

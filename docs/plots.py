@@ -98,7 +98,7 @@ def trials() -> tuple[list[Trial], float]:
     found = []
     with Memory.open("memory:") as memory:
         for number in range(GOOD + BAD):
-            memory.policies.observe(STATE, "offer", number < GOOD and number not in (2, 11))
+            memory.policies.update(STATE, "offer", success=number < GOOD and number not in (2, 11))
             threshold = memory.policies.crystallize().threshold
             [known] = memory.policies.list(STATE)
             found.append(Trial(known.mean, known.lower, known.upper, known.crystallized))

@@ -123,7 +123,6 @@ class AsyncLessons(_Awaited[Lessons]):
 class AsyncPolicies(_Awaited[Policies]):
     update = _in_thread(Policies.update, writes=True)
     update_many = _in_thread(Policies.update_many, writes=True)
-    observe = _in_thread(Policies.observe, writes=True)
     set_q = _in_thread(Policies.set_q, writes=True)
     signal = _in_thread(Policies.signal, writes=True)
     get = _in_thread(Policies.get)

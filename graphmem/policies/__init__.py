@@ -18,7 +18,7 @@ from typing import Annotated, Any
 from pydantic import Field
 
 from graphmem.errors import ValidationError
-from graphmem.graph.arguments import check_flag, checked_agent, checked_items
+from graphmem.graph.arguments import checked_agent, checked_items
 from graphmem.graph.estimate import rates_of
 from graphmem.graph.graph import Transaction
 from graphmem.ids import event_ids, node_id, stream_id
@@ -65,7 +65,7 @@ class Policies(Values):
         self,
         state: State,
         action: str,
-        reward: float | None,
+        reward: float | None = None,
         *,
         spec: Any = None,
         next_state: State | None = None,
@@ -83,9 +83,10 @@ class Policies(Values):
         The graph computes the maximum over the next state's policies in the same statement. The
         step is stored as a Transition, so that ``rebuild`` gives the same value.
 
-        The arguments are the fields of :class:`graphmem.Transition`; without a reward see
-        :meth:`observe`. Without ``at`` the value decays from the time of recording. The setting
-        ``record_transitions`` can have no Transition stored of steps without ``success``.
+        The arguments are the fields of :class:`graphmem.Transition`. Without a reward ``success``
+        is evidence for :meth:`crystallize`, and the value does not change. Without ``at`` the value
+        decays from the time of recording. The setting ``record_transitions`` can have no Transition
+        stored of steps without ``success``.
 
         Raises:
             ValidationError: a field is wrong, or what came next is missing.
@@ -121,8 +122,7 @@ class Policies(Values):
         """Learn many steps in order, ``batch_size`` (from 1 to 100000) in a transaction.
 
         Each step is a Transition or a dict of its fields; they are read lazily. The values are
-        identical to those of single updates. Steps with ``success`` and no reward are outcomes, as
-        :meth:`observe` records them.
+        identical to those of single updates.
 
         Raises:
             ValidationError: one is wrong (the error begins with its position); its batch is not
@@ -134,24 +134,6 @@ class Policies(Values):
         while batch := [self._checked(*item) for item in islice(rest, batch_size)]:
             done += self._learn(batch)
         return Listed(done)
-
-    def observe(
-        self,
-        state: State,
-        action: str,
-        success: bool,
-        *,
-        spec: Any = None,
-        agent: str = "default",
-        at: datetime | None = None,
-    ) -> str:
-        """Record whether an action worked in a state; return the policy's id.
-
-        This is evidence for ``crystallize``; the value does not change.
-        """
-        check_flag("success", success)
-        step = Transition.from_arguments(locals())
-        return self._learn([self._change(step)])[0].policy_id
 
     def set_q(
         self, state: State, action: str, q: float, *, spec: Any = None, agent: str = "default"
@@ -235,9 +217,9 @@ class Policies(Values):
     ) -> CrystallizeReport:
         """Crystallize actions that worked often enough; take back those that no longer do.
 
-        Trials are episodes with steps that have a state (once for every action in a state),
-        outcomes given to :meth:`observe`, and updates with ``success``. A policy without updates
-        and without a set value gets its lower bound as its value.
+        Trials are episodes with steps that have a state (once for every action in a state), and
+        updates with ``success``. A policy without updates and without a set value gets its lower
+        bound as its value.
 
         Args:
             agent: only this agent; default: all agents, each separately.

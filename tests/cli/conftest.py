@@ -38,7 +38,7 @@ def learned(url: str) -> str:
             )
         policies.update(DEPLOY, "wait", -1.0, spec={"for": 60}, terminal=True, at=may)
         policies.signal(DEPLOY, "run", 0.75)
-        policies.observe(DEPLOY, "page $x$ 写", False)
+        policies.update(DEPLOY, "page $x$ 写", success=False)
         time.sleep(0.002)  # events of one millisecond come in the order of their agents
         policies.update(DEPLOY, "run", 5.0, terminal=True, agent="ada")
     return url

@@ -199,7 +199,7 @@ def test_crystallize_says_what_it_did_and_what_is_missing(url: str) -> None:
     with Memory.open(url) as memory:
         for action, successes, failures in (("run", 6, 0), ("wait", 3, 0), ("page", 1, 1)):
             for place in range(successes + failures):
-                memory.policies.observe(DEPLOY, action, place < successes)
+                memory.policies.update(DEPLOY, action, success=place < successes)
     shown = good("--url", url, "policies", "crystallize").out
     assert "least that passes    6\n" in shown
     below = shown.partition("\nBelow\n")[2]

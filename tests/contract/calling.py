@@ -62,7 +62,9 @@ def populate(memory: Memory, tag: str) -> None:
     memory.predictions.expect(go, probability=0.5)
     next(memory.events.listen("shared group", consumer="shared consumer", limit=3))
     for week in range(12):
-        policies.observe(HERE, "weekly", True, agent="shared agent", at=DAY + timedelta(weeks=week))
+        policies.update(
+            HERE, "weekly", success=True, agent="shared agent", at=DAY + timedelta(weeks=week)
+        )
     weekly = policies.get(HERE, "weekly", agent="shared agent")
     assert weekly is not None
     assert memory.cycles.examine(weekly, keep=True).cycles

@@ -96,7 +96,7 @@ def test_all_facts_about_a_policy_count(memory: Memory) -> None:
     for at in (*weekly(5), None):
         policies.update(HERE, "retry", 0.0, terminal=True, success=True, at=at)
     for at in weekly(6, MONDAY + WEEK * 5):
-        policies.observe(HERE, "retry", True, at=at)
+        policies.update(HERE, "retry", success=True, at=at)
     policies.signal(HERE, "retry", 1.0)  # says nothing of when
     step = Step(action_type="retry", state=HERE)
     learn(memory, "s", weekly(7, MONDAY + WEEK * 11), steps=[step])

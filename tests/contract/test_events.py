@@ -67,7 +67,7 @@ def test_an_update_is_a_transition_with_its_facts(memory: Memory) -> None:
 
 def test_what_is_said_of_a_policy_is_an_event_with_what_was_said(memory: Memory) -> None:
     policies = memory.policies
-    identity = policies.observe(DEPLOY, "run", False, at=NOON)
+    identity = policies.update(DEPLOY, "run", success=False, at=NOON).policy_id
     policies.set_q(DEPLOY, "run", 0.25)
     policies.signal(DEPLOY, "run", 0.75)
     memory.predictions.resolve(
@@ -176,7 +176,7 @@ def test_events_of_an_agent_keep_their_order_where_the_clock_steps_back(
     memory: Memory, clock: Clock
 ) -> None:
     for clock.now in (2_000, 1_000):
-        memory.policies.observe({"x": 1}, "a", True)
+        memory.policies.update({"x": 1}, "a", success=True)
     assert [event.seq for event in memory.events.tail(after={})] == [1, 2]
     assert [event.seq for event in memory.events.tail(1)] == [2]
 
@@ -194,7 +194,7 @@ def test_every_event_is_a_point(memory: Memory, opened: Opener) -> None:
     policies = memory.policies
     policies.set_q(DEPLOY, "run", 0.5)
     first = policies.update(DEPLOY, "run", 1.0, terminal=True, success=True, alpha=0.5, at=NOON)
-    policies.observe(DEPLOY, "run", False)
+    policies.update(DEPLOY, "run", success=False)
     policies.signal(DEPLOY, "run", 1.0)
     second = policies.update(DEPLOY, "run", -1.0, next_max_q=2.0, alpha=0.25, gamma=0.5)
 
@@ -213,7 +213,7 @@ def test_every_event_is_a_point(memory: Memory, opened: Opener) -> None:
     ends_as(points[-1], known(memory, DEPLOY, "run"))
 
     # Edges are no events of the policies at their ends, and what was not recorded is missing.
-    check = policies.observe(VERIFY, "check", True)
+    check = policies.update(VERIFY, "check", success=True).policy_id
     policies.link(first.policy_id, check)
     policies.unlink(check, first.policy_id)
     opened(record_transitions=False).policies.update(VERIFY, "check", 1.0, terminal=True)
@@ -224,7 +224,7 @@ def test_crystallizing_and_taking_back_are_points(memory: Memory, opened: Opener
     policies = memory.policies
     for success in (True, False):
         for _ in range(6):
-            identity = policies.observe(DEPLOY, "run", success)
+            identity = policies.update(DEPLOY, "run", success=success).policy_id
             ends_as(policies.history(identity)[-1], known(memory, identity))
         policies.crystallize()
     points = policies.history(identity)

@@ -250,10 +250,10 @@ def test_all_trials_of_a_policy_count_wherever_they_come_from(
         memory.learn("walk", [], success=True, agent="ada", steps=[step], ended_at=day(number))
     policies = memory.policies
     policies.learn_episodes()
-    policies.observe({"x": 1}, "go", True, agent="ada", at=day(5))
+    policies.update({"x": 1}, "go", success=True, agent="ada", at=day(5))
     policies.update({"x": 1}, "go", 0.0, terminal=True, success=False, agent="ada", at=day(6))
     policies.update({"x": 1}, "go", 0.5, next_state={"x": 2}, agent="ada")
-    other = policies.observe({"x": 1}, "stay", False, agent="ada")
+    other = policies.update({"x": 1}, "stay", success=False, agent="ada").policy_id
     go = known(memory, {"x": 1}, "go", agent="ada")
     policies.link(go, other)
 

@@ -69,7 +69,7 @@ def test_each_trial_of_one_end_without_the_other_takes_five_per_cent(memory: Mem
     learn(memory, "a", source_key="1")
     assert weights(memory)["a"]["b"] == pytest.approx(0.05 * 0.95)
     learn(memory, "bc", source_key="2")
-    memory.policies.observe(HERE, "a", False)
+    memory.policies.update(HERE, "a", success=False)
     memory.policies.update(HERE, "b", 1.0, terminal=True, success=True)
     assert weights(memory)["b"]["a"] == pytest.approx(0.05 * 0.95**4)
     memory.policies.update(HERE, "b", 1.0, terminal=True)  # no trial
@@ -84,7 +84,7 @@ def test_a_weight_is_never_over_one_and_fades_to_nothing(memory: Memory) -> None
     least = math.ceil(math.log(0.001) / math.log(0.95))
     memory.policies.update_many([{"state": HERE, "action": "a", "success": True}] * (least - 1))
     assert 0.001 <= weights(memory)["a"]["b"] < 0.0011
-    memory.policies.observe(HERE, "a", True)
+    memory.policies.update(HERE, "a", success=True)
     assert weights(memory)["a"] == weights(memory)["b"] == {}
     learn(memory, "ab", source_key="again")  # a new link
     assert weights(memory)["a"]["b"] == pytest.approx(0.05)

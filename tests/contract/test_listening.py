@@ -134,7 +134,7 @@ def test_a_stream_that_was_erased_whole_begins_anew(memory: Memory) -> None:
     next(one)
     memory.upkeep.erase(learned.episode_id)
     assert memory.events.pending("group") == []
-    memory.policies.observe({"x": 1}, "go", True, agent="ada")
+    memory.policies.update({"x": 1}, "go", success=True, agent="ada")
     two = memory.events.listen("group", consumer="two", agent="ada", follow=False)
     assert next(two).seq == 1
     one.ack()  # the number is the same, the event is not

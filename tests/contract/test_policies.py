@@ -85,7 +85,7 @@ def test_the_next_state_is_worth_the_best_of_its_policies(memory: Memory, there:
     policies = memory.policies
     set_all(memory, [(THERE, "good", 2.0), (THERE, ("good", {"slow": True}), 1.0)])
     policies.set_q(THERE, "best", 99.0, agent="somebody else")  # agents are not mixed
-    policies.observe(THERE, "watched", True)  # evidence, but no value yet
+    policies.update(THERE, "watched", success=True)  # evidence, but no value yet
     assert policies.update(HERE, "run", 0.0, next_state=there).td_error == 0.95 * 2.0
     # What the caller knows better counts; after the end there is nothing.
     assert policies.update(HERE, "b", 0.0, next_state=there, next_max_q=-1.0).td_error == -0.95
@@ -134,7 +134,7 @@ def test_of_what_was_never_seen_nothing_is_known(memory: Memory) -> None:
         policies.update(THERE, "run", 1.0, terminal=True)
     assert policies.get("nobody") is None
 
-    policies.observe(THERE, "observed", False)
+    policies.update(THERE, "observed", success=False)
     policies.set_q(THERE, "set", 1.0)  # nobody tried that
     actions = ("run", "observed", "set", "new")
     assert [policies.seen(THERE, action) for action in actions] == [True, True, False, False]
@@ -147,7 +147,7 @@ def test_the_best_action_is_that_with_the_highest_value_in_this_state(memory: Me
     policies = memory.policies
     set_all(memory, [(HERE, "a", 1.0), (HERE, "b", 3.0), (HERE, "c", -1.0), (THERE, "d", 9.0)])
     policies.set_q(HERE, "e", 99.0, agent="ada")
-    policies.observe(HERE, "f", True)  # has no value yet
+    policies.update(HERE, "f", success=True)  # has no value yet
     best = some(policies.best(HERE, stored=True))
     assert (best.action, best.score) == ("b", 3.0)
     assert best == policies.best(fingerprint(HERE), stored=True)
@@ -195,7 +195,7 @@ def test_ucb_tries_what_was_tried_least_until_its_value_speaks(memory: Memory) -
     tries = {"often": (50, 1.0), "seldom": (2, 0.4)}
     for action, (count, reward) in tries.items():
         policies.update_many([after_the_end(HERE, action, reward, alpha=1.0)] * count)
-    policies.observe(HERE, "seldom", True)  # a trial is a try, too
+    policies.update(HERE, "seldom", success=True)  # a trial is a try, too
     bounds = {"often": 1.0 + math.sqrt(math.log(53) / 50), "seldom": 0.4 + math.sqrt(math.log(53) / 3)}  # noqa: E501  # fmt: skip
 
     found = some(policies.best(HERE, explore="ucb", stored=True))
@@ -363,7 +363,7 @@ def live(memory: Memory) -> None:
     policies.learn_episodes()
     policies.update(HERE, "run", 0.5, next_state=THERE, at=NOON)
     for _ in range(9):
-        policies.observe({"seen": 1}, "look", True)
+        policies.update({"seen": 1}, "look", success=True)
     policies.signal(HERE, "run", 0.75)
     policies.link(known(memory, HERE, "run"), known(memory, {"seen": 1}, "look"), weight=0.5)
     memory.policies.crystallize()

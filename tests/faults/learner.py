@@ -313,7 +313,7 @@ def change(memory: Memory, number: int) -> None:
         step = {"state": here, "action": "go", "reward": reward, "next_state": there}
         policies.update_many([step, {**step, "state": there, "next_state": here}, step])
     else:
-        policies.observe(here, "go", number % 3 > 0)
+        policies.update(here, "go", success=number % 3 > 0)
 
 
 def learned(memory: Memory) -> dict[tuple[int, str], tuple[Any, ...]]:

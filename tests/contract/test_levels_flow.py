@@ -124,10 +124,10 @@ def test_pending_is_what_a_tick_would_take(memory: Memory, still: Clock) -> None
     levels.put(source := "task:t:source")
     levels.put(target := "task:t:target")
     levels.pull(target, source, where=Tags(none_of=["secret"]))
-    ids = {row["name"]: row["id"] for row in memory._graph.read("levels.list")}
     earlier = '{"arguments": {"most": 3}, "where": {"none_of": ["secret"]}}'  # as was stored once
-    pulls = {"id": ids[target], "source": ids[source], "transformer": None, "arguments": earlier}
-    memory._graph.write("levels.subscribe", rows=[pulls])
+    ids = {"id": levels.info(target).id, "source": levels.info(source).id}
+    pulls = [{**ids, "transformer": None, "arguments": earlier}]
+    memory._graph.write("levels.subscribe", rows=pulls)
     for number in range(5):
         levels.add(source, f"late {number}", key=f"order/{number}")
     levels.add(source, "later", key="order/1")

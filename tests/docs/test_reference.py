@@ -173,8 +173,7 @@ class TestSchema:
 @pytest.fixture(scope="module")
 def graph() -> Iterator[Memory]:
     """A memory in which every label, edge and property occurs."""
-    conclusion = {"verdict": "WORKS", "text": "x", "episodes": [1]}
-    with serving(rules(conclusion)) as server:
+    with serving(rules({"verdict": "WORKS", "text": "x", "episodes": [1]})) as server:
         asked = Settings(embedder="hashing", model_base_url=server.url, model_name="any")
         with Memory.open("memory:", settings=asked) as memory:
             complete(memory)

@@ -140,19 +140,18 @@ def test_a_server_and_a_model_are_asked_without_telling_how(
         text = json.dumps({"error": f"wrong key {handler.headers['Authorization']}"})
         handler.send(401, text.encode())
 
-    def settings(place: str) -> Settings:
-        return Settings(password=CANARY, model_base_url=place, model_name="m", model_key=CANARY)
-
+    asked: dict[str, Any] = {"password": CANARY, "model_name": "m", "model_key": CANARY}
     with (
         serving(quoting) as server,
-        Memory.open(str(tmp_path / "memory.graph"), settings=settings(server.url)) as memory,
+        Memory.open(
+            str(tmp_path / "memory.graph"), settings=Settings(**asked, model_base_url=server.url)
+        ) as memory,
     ):
         for number in range(4):
             memory.learn("refund", "check", success=bool(number % 2), error="PolicyError: no")
         base = server.url.replace("://", f"://eve:{CANARY}@")
-        out.append(failed(lambda: settings(base)))
-        given = settings(server.url)
-        out += [repr(given), given.model_dump_json()]
+        out.append(failed(lambda: Settings(**asked, model_base_url=base)))
+        out += _of({**asked, "model_base_url": server.url})
         out.append(failed(lambda: memory.lessons.consolidate(True, force=True)))
         out += [
             repr(memory),

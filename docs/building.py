@@ -219,12 +219,11 @@ def formulas() -> str:
 
 
 def log_formats() -> str:
-    """Return a section for each log format, with what its module says of it."""
+    """Return a section for each log format, with what its table says of it."""
     lines: list[str] = []
     for name, known in sorted(formats().items()):
-        text = known.mapping or import_module(known.read.__module__).__doc__ or ""
         if name != "jsonl":
-            lines += [f"## {name}", "", _marked(inspect.cleandoc(text)), ""]
+            lines += [f"## {name}", "", _marked(inspect.cleandoc(known.mapping)), ""]
     return "\n".join(lines)
 
 

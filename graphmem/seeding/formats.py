@@ -1,4 +1,4 @@
-"""Log formats: the interface, the registry, and where in a record something is wrong.
+"""Log formats: what each has, all of them, and where in a record something is wrong.
 
 A format takes a record apart as if all were there. Where that fails, the record is taken apart once
 more, and the last place that is looked at is what is wrong.
@@ -14,7 +14,6 @@ from datetime import datetime
 from difflib import get_close_matches
 from functools import cache
 from importlib import import_module
-from importlib.metadata import entry_points
 from itertools import islice
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -27,19 +26,16 @@ HEAD = 65_536
 """Bytes at the beginning of a file by which formats recognise it."""
 GZIP = b"\x1f\x8b"
 _OWN = ("benchmarks", "exports", "inspect", "jsonl", "otlp", "sentinel")
-"""The modules of the formats of graphmem."""
+"""The modules of the formats."""
 _LOOK = 40
 """Bytes at the beginning of a file that show how its text is encoded."""
 
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """The origin of a log: ``name`` for display, ``stem`` without folder and endings."""
+    """The origin of a log: ``stem`` is its name without folder and endings."""
 
-    name: str
     stem: str
-    agent: str | None = None
-    """Overrides the agent that the format would name."""
     limits: Limits = field(default_factory=Limits)
     """Limits of a file and of each of its records."""
     path: Path | None = None
@@ -154,32 +150,18 @@ class Format:
     detect: Callable[[bytes], bool]
     read: Callable[[BinaryIO, Origin], Iterator[Record]]
     logs: Callable[[Path], Sequence[Path] | None] | None = None
-    mapping: str | None = None
-    """How fields are mapped, for the reference; None: the docstring of the module of ``read``."""
+    mapping: str = ""
+    """How fields are mapped, for the reference."""
     asked: frozenset[str] | None = None
     """The fields that a field map asks for; None: it is no map."""
 
 
 @cache
 def formats() -> dict[str, Format]:
-    """Return all installed formats by name.
-
-    Raises:
-        SeedingError: an installed format cannot be loaded.
-    """
-    own = [import_module(f"graphmem.seeding.{name}") for name in _OWN]
-    registry = {item.name: item for module in own for item in module.FORMATS}
-    for entry in entry_points(group="graphmem.formats"):
-        if entry.name in registry:
-            continue
-        try:
-            loaded = entry.load()
-        except Exception as error:
-            raise SeedingError(f"format {entry.name!r} cannot be loaded: {error}") from error
-        if not isinstance(loaded, Format):
-            raise SeedingError(f"format {entry.name!r}: {entry.value} is not a Format")
-        registry[entry.name] = loaded
-    return dict(sorted(registry.items()))
+    """Return all formats by name."""
+    modules = [import_module(f"graphmem.seeding.{name}") for name in _OWN]
+    found = {item.name: item for module in modules for item in module.FORMATS}
+    return dict(sorted(found.items()))
 
 
 def find(name: str) -> Format:

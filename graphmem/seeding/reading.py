@@ -240,10 +240,8 @@ def _bounded_rows(stream: BinaryIO, limits: Limits) -> Iterator[str]:
 
 def peek_head(stream: BinaryIO) -> bytes:
     """Return the first bytes of a buffered stream, which stay in it."""
-    peek = getattr(stream, "peek", None)
-    if peek is None:
-        raise SeedingError("the format needs a buffered stream")
-    return bytes(peek(CHUNK)[:CHUNK]).removeprefix(BOM).lstrip()
+    head: bytes = stream.peek(CHUNK)  # type: ignore[attr-defined]
+    return head[:CHUNK].removeprefix(BOM).lstrip()
 
 
 def parse_line(line: bytes | ValidationError, parse: Parse = _parse, otherwise: str = "") -> Any:

@@ -182,8 +182,7 @@ class LogReader:
             self._asked |= format_.asked or set()
             settling = self._settling
             origin = Origin(
-                *(source.name, source.stem, settling.agent, self._limits, source.file),
-                *(settling.strategy_from, self._found),
+                *(source.stem, self._limits, source.file, settling.strategy_from, self._found)
             )
             number = 0
             try:

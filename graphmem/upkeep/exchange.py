@@ -357,7 +357,7 @@ def _source(path: str | Path) -> Source:
 def _lines(source: Source, limits: Limits) -> Iterator[jsonl.Held | Refused]:
     with source.open(limits) as (_, stream):
         number = 0
-        for item in jsonl.read_all(stream, Origin(source.name, source.stem, limits=limits)):
+        for item in jsonl.read_all(stream, Origin(source.stem, limits)):
             number = item.number if isinstance(item, Refused) else item[0]
             yield item if isinstance(item, Refused) else item[1]
         if (error := damage(stream)) is not None:

@@ -22,7 +22,7 @@ import pytest
 from graphmem import Memory
 from graphmem.errors import SeedingError
 from graphmem.search import vectors
-from graphmem.seeding import Format, detect
+from graphmem.seeding.formats import Format, detect
 from tests.cli.running import complaint, good, lines, run, start
 from tests.faults.learner import content, episode
 from tests.seeding.samples import TAU

@@ -16,7 +16,7 @@ import pytest
 
 from graphmem import Memory
 from graphmem.errors import ConflictError, NotFoundError, ScopeError, SeedingError, ValidationError
-from graphmem.seeding import Refused, detect
+from graphmem.seeding.formats import Refused, detect
 from graphmem.upkeep import sentinel_file
 from tests.conftest import Opener
 from tests.contract.teaching import Interruption

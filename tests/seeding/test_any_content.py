@@ -21,7 +21,8 @@ from hypothesis import example, given, settings
 from graphmem import Memory
 from graphmem.errors import SeedingError, ValidationError
 from graphmem.models.episodes import Episode
-from graphmem.seeding import Origin, Record, Refused, detect, formats, reading, seed, sources
+from graphmem.seeding import Refused, formats, reading, seed, sources
+from graphmem.seeding.formats import Origin, Record, detect
 from graphmem.seeding.reading import DamagedError, Limits, Values, read_lines
 from graphmem.seeding.settling import Settling
 from tests.faults.attack import rounds
@@ -37,7 +38,7 @@ PYTHON = re.compile(
 
 def read(name: str, content: bytes) -> list[Record]:
     stream = io.BufferedReader(io.BytesIO(content))
-    origin = Origin("some.log", "some", path=Path("/no/such/folder/some.log"))
+    origin = Origin("some", path=Path("/no/such/folder/some.log"))
     try:
         return list(formats()[name].read(stream, origin))
     except SeedingError:

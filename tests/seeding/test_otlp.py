@@ -31,7 +31,8 @@ from pydantic_ai.models.test import TestModel
 from graphmem import Memory
 from graphmem.errors import SeedingError
 from graphmem.models.episodes import Episode
-from graphmem.seeding import Refused, detect, seed, sources
+from graphmem.seeding import Refused, seed, sources
+from graphmem.seeding.formats import detect
 from tests.seeding.test_seeding import records, settled
 
 Line = dict[str, Any]

@@ -14,9 +14,9 @@ import pytest
 from graphmem import Episode, Memory
 from graphmem.errors import GraphMemError, SeedingError, ValidationError
 from graphmem.models.episodes import Step
-from graphmem.seeding import Limits, Origin, Record, Refused, SeedReport, seed, sources
+from graphmem.seeding import Limits, Refused, SeedReport, seed, sources
 from graphmem.seeding.benchmarks import name_attempt_strategies
-from graphmem.seeding.formats import Later, find
+from graphmem.seeding.formats import Later, Origin, Record, find
 from graphmem.seeding.settling import Outcomes, Settling
 from graphmem.text.error_classes import error_class
 from tests.seeding.samples import INTERCODE, TAU
@@ -28,7 +28,7 @@ def records(name: str, content: bytes | str, stem: str = "log", **limits: Any) -
     """Read ``content`` by the format ``name``."""
     content = content.encode() if isinstance(content, str) else content
     stream = io.BufferedReader(io.BytesIO(content))
-    return list(find(name).read(stream, Origin(stem, stem, limits=Limits(**limits))))
+    return list(find(name).read(stream, Origin(stem, Limits(**limits))))
 
 
 def reasons(name: str, content: bytes | str, **limits: Any) -> list[str]:

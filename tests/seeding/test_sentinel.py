@@ -11,7 +11,8 @@ import pytest
 
 from graphmem import Episode, Memory
 from graphmem.errors import ConflictError, ValidationError
-from graphmem.seeding import Refused, detect, jsonl, sentinel
+from graphmem.seeding import Refused, jsonl, sentinel
+from graphmem.seeding.formats import detect
 from tests.seeding.test_seeding import records
 
 CARD = {

@@ -14,8 +14,8 @@ import pytest
 from graphmem import Memory
 from graphmem.errors import SeedingError, ValidationError
 from graphmem.models.episodes import Episode, Step
-from graphmem.seeding import Origin, Record, Refused, SeedReport, Unsettled, sources
-from graphmem.seeding.formats import Format, find, make_record
+from graphmem.seeding import Refused, SeedReport, sources
+from graphmem.seeding.formats import Format, Origin, Record, Unsettled, find, make_record
 from graphmem.seeding.reading import Limits
 from graphmem.seeding.settling import Outcomes
 from tests.seeding.test_seeding import seeded, settled
@@ -281,7 +281,7 @@ def test_a_format_finds_its_logs_in_a_folder(
     assert found == {
         "a/run.log": "mine", "b/deep/run.log": "mine", "b/plain.jsonl": None, "c.json": None
     }  # fmt: skip
-    [refused] = mine.read(io.BytesIO(b"{}"), Origin("x", "x"))
+    [refused] = mine.read(io.BytesIO(b"{}"), Origin("x"))
     assert isinstance(refused, Refused)
     assert refused.reason == "nothing: is missing in this run"
 
@@ -299,7 +299,7 @@ def test_a_format_finds_its_logs_in_a_folder(
 def test_a_near_miss_names_the_field_that_was_meant(line: dict[str, Any], reason: str) -> None:
     whole = {"task": "t", "strategy": "s", **line}
     text = json.dumps({name: value for name, value in whole.items() if value is not ...})
-    [refused] = find("jsonl").read(io.BytesIO(text.encode()), Origin("x", "x"))
+    [refused] = find("jsonl").read(io.BytesIO(text.encode()), Origin("x"))
     assert isinstance(refused, Refused)
     assert reason in refused.reason
     with pytest.raises(ValidationError, match=r"did you mean|put free data"):

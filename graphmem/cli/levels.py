@@ -223,10 +223,7 @@ def info(options: Options, name: str | None, agent: str | None) -> None:
 @as_agent
 @click.option("--mermaid", is_flag=True, help="Print a flow chart in Mermaid.")
 def map_(options: Options, agent: str | None, mermaid: bool) -> None:
-    """Show the levels as a tree. Under each level are those that pull from it.
-
-    It prints at most 300 tokens; --json shows all.
-    """
+    """Show the levels as a tree. Under each level are those that pull from it."""
     if mermaid and options.as_json:
         raise click.UsageError("give --json or --mermaid")
     shown = options.memory().levels.map(agent)

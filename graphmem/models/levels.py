@@ -373,7 +373,7 @@ class LevelStatistics(_Totals):
 class MemoryMap(Output):
     """The levels that a reader may read, their contents, and which pulls from which.
 
-    ``str`` of it is a tree of at most 300 tokens, for a prompt.
+    ``str`` of it is a tree.
     """
 
     agent: str | None
@@ -396,18 +396,9 @@ class MemoryMap(Output):
     def __str__(self) -> str:
         return self.tree()
 
-    def tree(self, max_tokens: int = 300) -> str:
-        """Return the map as text: under each level the levels that pull from it.
-
-        Args:
-            max_tokens: most tokens of the text; what does not fit is counted in its last line.
-
-        Raises:
-            ValidationError: ``max_tokens`` is below 50.
-        """
-        if isinstance(max_tokens, bool) or not isinstance(max_tokens, int) or max_tokens < 50:
-            raise ValidationError("max_tokens", max_tokens, "is no number from 50 on")
-        return answers.tree(self, max_tokens)
+    def tree(self) -> str:
+        """Return the map as text: under each level the levels that pull from it."""
+        return answers.tree(self)
 
     def mermaid(self) -> str:
         """Return the map as a flow chart in Mermaid."""

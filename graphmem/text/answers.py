@@ -5,16 +5,13 @@ The answers are models of ``graphmem.models``, which print themselves with these
 
 from __future__ import annotations
 
-from bisect import bisect_right
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
 from graphmem.printable import LABEL, counted, label, percent, short
 from graphmem.text.fencing import fenced
-from graphmem.text.tokens import count_tokens
 
-_AGAIN = " (above)"
 _TEXT = 100  # most characters of one text of an episode in explanations
 _LINE = 1_000  # characters of a sentence on what an estimate rests on
 _WORDING = 60  # characters of the wording of a task beside its key
@@ -97,21 +94,12 @@ def _fact(value: Any) -> str:
     return _date(value) if isinstance(value, datetime) else fenced(str(value), _TEXT)
 
 
-def tree(levels_map: Any, max_tokens: int) -> str:
-    """Return a map of levels as a tree; its last line counts the levels that do not fit."""
+def tree(levels_map: Any) -> str:
+    """Return a map of levels as a tree."""
     whose = "" if levels_map.agent is None else f" that {short(levels_map.agent)} may read"
     levels, entries = counted(len(levels_map.levels), "level"), counted(levels_map.entries, "entry")
-    lines = [f"{levels}{whose}: {entries}, {levels_map.pending} pending", *_branches(levels_map)]
-
-    def cut(size: int) -> str:
-        left = len(levels_map.levels) - sum(not line.endswith(_AGAIN) for line in lines[1:size])
-        more = [f"and {left} more {'level' if left == 1 else 'levels'}"] if left else []
-        return "\n".join([*lines[:size], *more])
-
-    if count_tokens(whole := cut(len(lines))) <= max_tokens:
-        return whole
-    sizes = range(2, len(lines))
-    return cut(1 + bisect_right(sizes, max_tokens, key=lambda size: count_tokens(cut(size))))
+    first = f"{levels}{whose}: {entries}, {levels_map.pending} pending"
+    return "\n".join([first, *_branches(levels_map)])
 
 
 def _branches(levels_map: Any) -> Iterator[str]:
@@ -128,7 +116,7 @@ def _branches(levels_map: Any) -> Iterator[str]:
             depth, name, way = waiting.pop()
             start = f"{'  ' * (depth - 1)}└ " if depth else ""
             if name in names:
-                yield f"{start}{short(name)}{way}{_AGAIN}"
+                yield f"{start}{short(name)}{way} (above)"
                 continue
             names.add(name)
             yield f"{start}{short(name)}{way}: {_contents_of(by_name[name])}"

@@ -458,11 +458,8 @@ class Tools:
     @tool("read", "Map of levels", "agent", max_tokens=500)
     def graphmem_levels_map(self, agent: str | None, max_tokens: int) -> Text:
         """See which levels there are, what is in them, and what flows where."""
-        levels = self.memory.levels.map(agent)
-        whole, part = levels.tree(MOST), levels.tree(max(50, max_tokens - ASIDE))
-        left = len(whole.splitlines()) - len(part.splitlines()) + 1 if part != whole else 0
-        more = describe_rest(left, "line", "graphmem_levels_map", count_tokens(whole))
-        return Text(text=part, more=more)
+        text = str(self.memory.levels.map(agent))
+        return Text(**fit_lines(text, max_tokens, "graphmem_levels_map"))
 
     @tool("write", "Add to a level", "level", "content", "tags", "key", "ttl", "agent")
     def graphmem_levels_add(self, level: str, content: JsonValue, tags: Texts, **how: Any) -> Added:

@@ -18,7 +18,7 @@ from graphmem.seeding.chats import REPLY, cut_text, text_of
 from graphmem.seeding.formats import HEAD, Origin, Unsettled
 from graphmem.seeding.reading import Limits
 from graphmem.seeding.tables import Reading, TableReader, find, read_beside
-from graphmem.seeding.traces import messages_of, split_judgements
+from graphmem.seeding.traces import judge, messages_of, split_judgements
 
 Names = dict[str, Any]
 
@@ -150,8 +150,12 @@ def name_sql_strategies(steps: Sequence[Step], names: Names) -> list[str]:
 def read_event_steps(run: Mapping[str, Any], names: Names) -> list[Step]:
     """Return the steps of a history of OpenHands; ``first`` is what the user said first.
 
-    An observation names the action that caused it, or follows it.
+    An observation names the action that caused it, or follows it. A report has no outcome if the
+    tests broke or took too long.
     """
+    report = find(run, "test_result.report")
+    unclear = find(report, "error_eval") or find(report, "test_timeout")
+    names["outcomes"] = None if unclear else {"report": find(report, "resolved")}
     done: list[dict[str, Any]] = []
     by_id: dict[str, dict[str, Any]] = {}
     history = run.get("history") or ()
@@ -411,6 +415,11 @@ def read_run_steps(run: Mapping[str, Any], names: dict[str, Any]) -> list[Step]:
     for place, line in enumerate(lines):
         if line["step"] != place:
             raise ValidationError("step", line["step"], f"must be {place}: a line is missing")
+    outcome = judge(run.get("outcome"))
+    if outcome is None and run.get("outcome") is not None:
+        problem = "is neither a success, nor a score in [0, 1], nor null"
+        raise ValidationError("outcome", run["outcome"], problem)
+    names["outcomes"] = {"recorder": outcome}
     names["return"] = math.fsum(line["reward"] for line in lines)
     return list(map(make_run_step, lines))
 

@@ -110,18 +110,6 @@ class Value(Input):
         find_zone(self.zone)
 
 
-class Outcome(Input):
-    """How an outcome reads that somebody judged."""
-
-    at: Form
-    by: str
-    """Who judged."""
-    each: bool = False
-    """Whether it is an object of outcomes, by who judged."""
-    unless: list[str] = []
-    """Fields that say that nobody could judge."""
-
-
 class Extra(Input):
     """What is kept beside the fields of an episode: all of the record but what they hold."""
 
@@ -188,7 +176,8 @@ class Table(Input):
     """The time zone of times that name none; None: these are left out."""
     framed: bool = False
     """Whether a frame in the prompt may hold the task."""
-    outcome: Outcome | None = None
+    outcomes: Form = []
+    """An object of outcomes, by who judged."""
     names: list[Form] = []
     """By what outcomes are joined, besides the source key."""
     model: Form = "model"

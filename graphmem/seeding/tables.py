@@ -17,7 +17,7 @@ from graphmem.models.episodes import Step
 from graphmem.seeding import chats, traces
 from graphmem.seeding.formats import Format, Origin, Record, Unsettled, read_record
 from graphmem.seeding.reading import Limits, Values, parse_line, read_items, read_records
-from graphmem.seeding.schema import Folder, Form, Outcome, Places, Steps, Table, Value, find_zone
+from graphmem.seeding.schema import Folder, Form, Places, Steps, Table, Value, find_zone
 from graphmem.seeding.sources import Source
 
 Reading = tuple[int, str | dict[str, Any] | None, Callable[[], Any]]
@@ -152,17 +152,6 @@ class Fields:
 
     def _wrong(self, how: Value, value: Any, problem: str, remedy: str = "") -> ValidationError:
         return ValidationError(f"{self.at}{_said(how.field)}", value, problem, remedy)
-
-    def judged(self, outcome: Outcome) -> Any:
-        """Return the outcome that somebody judged, None if it is unknown."""
-        value = self.value(outcome.at)
-        if value is None or outcome.each or any(map(self.value, outcome.unless)):
-            return value if outcome.each else None
-        judgement = traces.judge(value)
-        if judgement is None:
-            problem = "is neither a success, nor a score in [0, 1], nor null"
-            raise ValidationError(str(outcome.at), value, problem)
-        return judgement
 
     def read_steps(self, steps: Steps) -> Iterator[Step]:
         """Yield the steps."""
@@ -303,10 +292,7 @@ class TableReader:
         if isinstance(fields["task"], str):
             fields["task"] = (chats.task_of if table.framed else chats.cut_task)(fields["task"])
         fields["extra"] = look.keep_rest()
-        outcomes: dict[str, Any] = {}
-        if table.outcome is not None:
-            outcome = look.judged(table.outcome)
-            outcomes = outcome or {} if table.outcome.each else {table.outcome.by: outcome}
+        outcomes = look.value(table.outcomes) or {}
         also = [chats.arguments(look.value(path)) for path in table.also]
         return Unsettled(
             names["number"],

@@ -15,7 +15,6 @@ import sys
 import tempfile
 import zipfile
 from collections.abc import Container, Iterator, Mapping
-from contextlib import suppress
 from copy import copy
 from functools import partial
 from importlib import import_module
@@ -56,12 +55,11 @@ _parse = partial(json.loads, parse_constant=str)
 """Parses JSON in which a number may be none, as Inspect writes what was not scored."""
 _ATTACHED = "attachment://"
 _REFERENCE = re.compile(rb"attachment://(\w+)")
-_TOOL = re.compile(rb'"event"\s*:\s*"tool"')
 _SCORES: dict[str, Any] = {"N": False, "P": 0.5}
 """Values of scores that are in part right or no answer, beside those that all formats know."""
 _PASSED = {
     *("target", "choices", "output", "store", "timelines", "events_data", "model_usage"),
-    *("role_usage", "files", "setup", "sandbox", "error_retries", "score"),
+    *("role_usage", "files", "setup", "sandbox", "error_retries", "score", "events"),
 }
 """Members of a sample that are skipped: the solution, and what would fill the memory."""
 
@@ -205,14 +203,10 @@ class _Reduced:
         self._problem: ValidationError | None = None
 
     def read(self, wanted: Container[str] | None = None) -> Object:
-        """Return the wanted members; None: those that a sample needs, of lists what it needs."""
+        """Return the wanted members; None: those that a sample needs."""
         texts: dict[str, bytes] = {}
         for name in self._values.members():
-            first = self._values.peek()
-            if name == "events" and first == b"[":
-                is_told = b'"tool_calls"' in texts.get("messages", b"")
-                texts[name] = b"[" + b",".join(self._events(is_told)) + b"]"
-            elif name == "attachments" and first == b"{":
+            if name == "attachments" and self._values.peek() == b"{":
                 told = {one for text in texts.values() for one in _REFERENCE.findall(text)}
                 texts[name] = b"{" + b",".join(self._attachments(told)) + b"}"
             elif name in _PASSED if wanted is None else name not in wanted:
@@ -240,14 +234,6 @@ class _Reduced:
         self._size += len(text)
         return text if self._size <= self._limits.record else b""
 
-    def _events(self, is_told: bool) -> Iterator[bytes]:
-        """Yield the events of tools, unless the messages tell of them."""
-        for _ in self._values.items():
-            with suppress(ValidationError):  # one of a model may be too large
-                text = self._values.text()
-                if not is_told and _TOOL.search(text) and self._fit(text):
-                    yield text
-
     def _attachments(self, told: set[bytes]) -> Iterator[bytes]:
         """Yield what other members refer to."""
         for name in self._values.members():
@@ -262,13 +248,9 @@ def read_steps(sample: Any, names: dict[str, Any]) -> list[Step]:
     if sample.get("invalidation"):
         raise ValidationError("sample", sample.get("id"), "was invalidated")
     attached = sample.get("attachments") or {}
-    given, messages, events = (
-        _resolved(sample.get(name), attached) for name in ("input", "messages", "events")
-    )
+    given, messages = (_resolved(sample.get(name), attached) for name in ("input", "messages"))
     names["first"] = given if isinstance(given, str) else _user_text(sample["input"] and given)
     steps = list(chats.steps(messages or ()))
-    if not chats.tools(steps) and events:
-        steps = [_step(one) for one in events if one.get("event") == "tool"] + steps
     scores = {}
     for name, score in (sample.get("scores") or {}).items():
         value = score.get("value")
@@ -286,16 +268,6 @@ def read_steps(sample: Any, names: dict[str, Any]) -> list[Step]:
 def _user_text(messages: Any) -> str:
     said = [chats.text_of(one.get("content")) for one in messages if one.get("role") == "user"]
     return "\n\n".join(text for text in said if text)
-
-
-def _step(event: Mapping[str, Any]) -> Step:
-    error = event.get("error") or {}
-    return Step(
-        action_type=event["function"],
-        action=event.get("arguments"),
-        observation=chats.cut_text(chats.text_of(event.get("result"))),
-        error=chats.cut_text(error.get("message")),
-    )
 
 
 def _resolved(value: Any, attached: Mapping[str, Any]) -> Any:

@@ -175,7 +175,6 @@ INSPECT = {
              {"role": "tool", "tool_call_id": "c", "error": {"message": "gone"}},
          ],
          "scores": {"match": {"value": "C"}, "taste": {"value": {"tone": 1}}},
-         "events": [{"event": "tool", "function": "f", "result": "found"}],
          "attachments": {"ab": "What is x?"}},
     ],
 }  # fmt: skip

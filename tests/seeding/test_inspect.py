@@ -112,17 +112,13 @@ def test_an_error_is_no_outcome(unstored: Memory, tmp_path: Path) -> None:
     assert "was invalidated" in reasons(log({**SAMPLE, "invalidation": {"reason": "x"}}))[0]
 
 
-def test_calls_are_taken_from_events_where_messages_hold_none() -> None:
-    events = [
-        {"event": "model", "input": 'it says "event": "tool"', "more": {"event": "tool"}},
-        {"event": "tool", "function": "f", "arguments": {"a": 1}, "result": "attachment://ab"},
-        {"event": "tool", "function": "g", "error": {"message": "no"}},
-    ]
-    attached = {"messages": [{"role": "user", "content": "attachment://cd"}], "input": "q"}
+def test_texts_that_are_stored_apart_are_put_in() -> None:
+    asked = {"role": "user", "content": "attachment://cd"}
+    attached = {"messages": [asked, {"role": "assistant", "content": "attachment://ab"}]}
     beside = {"attachments": {"ab": "long", "cd": "asked", "ef": "unused"}}
-    [one] = read(log({**SAMPLE, **attached, "events": events, **beside}))
-    told = [(step.action_type, step.observation, step.error) for step in one.fields["steps"]]
-    assert told == [("f", "long", None), ("g", None, "no")]
+    [one] = read(log({**SAMPLE, **attached, "input": [asked], **beside}))
+    assert one.fields["task"] == "asked"
+    assert [step.action for step in one.fields["steps"]] == ["long"]
 
 
 def test_a_run_that_did_not_end_is_read_by_its_journal() -> None:

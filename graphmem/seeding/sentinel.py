@@ -1,4 +1,4 @@
-"""Episodes of Sentinel, an agent-oversight project, as forms: objects in a file or in lines.
+"""Episodes of Sentinel, an agent-oversight project, as forms: the objects in its files.
 
 A form that graphmem wrote has a field ``graphmem`` with the episode's source key, or with the whole
 episode if the form cannot express it.
@@ -20,7 +20,7 @@ from graphmem.models.episodes import Episode
 from graphmem.printable import counted
 from graphmem.seeding.formats import Format, Origin, Record, read_record, rename_field
 from graphmem.seeding.jsonl import ORIGIN, record
-from graphmem.seeding.reading import Limits, Values, parse_exact, parse_line, peek_head, read_lines
+from graphmem.seeding.reading import Limits, Values, parse_exact
 from graphmem.seeding.schema import Table
 
 VERSION = 1
@@ -31,10 +31,7 @@ LOG = "episode_log"
 TOTAL = "total_episodes"
 LOGGED = 100
 """Most forms that Sentinel keeps."""
-NO_FILE = (
-    f"is not a Sentinel file: an object with a list {LOG!r} is needed "
-    "(`graphmem seed` also reads JSON lines of episodes)"
-)
+NO_FILE = f"is not a Sentinel file: an object with a list {LOG!r} is needed"
 SOURCE = "sentinel"
 UNKNOWN = "unknown_mistake"
 """The type of a card that gives none."""
@@ -58,16 +55,19 @@ Form = Mapping[str, Any]
 
 
 def detect(head: bytes) -> bool:
-    """Return whether it is a file with episodes, or its first line is a form."""
-    names = _names(head)
-    is_form = {"task_id", "score"} <= names and not {"task", "strategy"} <= names
-    return is_form or _is_file(names)
+    """Return whether it is a file with episodes."""
+    names: set[str] = set()
+    values = Values(io.BytesIO(head), Limits())
+    with suppress(SeedingError):  # the head ends somewhere inside
+        for name in values.members():
+            names.add(name)
+            values.skip()
+    return LOG in names or {TOTAL, "global_rules"} <= names
 
 
 def read(stream: BinaryIO, origin: Origin) -> Iterator[Record]:
-    """Yield the episodes with their position in the file, or their line number."""
-    whole = _is_file(_names(peek_head(stream)))
-    for number, index, form in (_of_file if whole else _of_lines)(stream, origin.limits):
+    """Yield the episodes with their position in the file."""
+    for number, index, form in _read_forms(stream, origin.limits):
         make = partial(episode, source_key=f"{origin.stem}/{index}")
         yield read_record(number, TABLE.record, form, make)
 
@@ -194,27 +194,12 @@ def read_places(values: Values, take: Callable[[str], None]) -> Iterator[int]:
             yield from values.items()
         else:
             raise SeedingError(f"{LOG}: is not a list of episodes")
-    values.end()
     if LOG not in seen:
         raise SeedingError(NO_FILE)
+    values.end()
 
 
-def _names(head: bytes) -> set[str]:
-    """Return the names in the first object that are within ``head``."""
-    names: set[str] = set()
-    values = Values(io.BytesIO(head), Limits())
-    with suppress(SeedingError):  # the head ends somewhere inside
-        for name in values.members():
-            names.add(name)
-            values.skip()
-    return names
-
-
-def _is_file(names: set[str]) -> bool:
-    return LOG in names or {TOTAL, "global_rules"} <= names
-
-
-def _of_file(stream: BinaryIO, limits: Limits) -> Iterator[tuple[int, int, Callable[[], Any]]]:
+def _read_forms(stream: BinaryIO, limits: Limits) -> Iterator[tuple[int, int, Callable[[], Any]]]:
     """Yield the place of each form, its number among all that there were, and what reads it."""
     values, told = Values(stream, limits), dict[str, Any]()
 
@@ -232,11 +217,6 @@ def _of_file(stream: BinaryIO, limits: Limits) -> Iterator[tuple[int, int, Calla
         total = told.get(TOTAL)
         before = max(total - LOGGED, 0) if isinstance(total, int) else 0
         yield number, before + number, partial(values.value, parse_exact)
-
-
-def _of_lines(stream: BinaryIO, limits: Limits) -> Iterator[tuple[int, int, Callable[[], Any]]]:
-    for number, line in read_lines(stream, limits):
-        yield number, number, partial(parse_line, line, parse_exact, "is damaged, or not JSON: ")
 
 
 def _read_fields(form: Form) -> dict[str, Any]:

@@ -376,7 +376,7 @@ BAD: dict[str, tuple[Any, str]] = {
     "too deep": (b'{"episode_log": [' + b"[" * 99_999 + b"]" * 99_999 + b"]}", "nested too deeply"),
     "no object": (b"[1]", "is not a Sentinel file"),
     "no episodes": (b'{"rules": []}', "is not a Sentinel file"),
-    "lines": (b'{"task_id": "t", "score": 1}\n' * 2, "more after the end"),
+    "lines": (b'{"task_id": "t", "score": 1}\n' * 2, "is not a Sentinel file"),
     "gzip cut off": (gzip.compress(json.dumps(OWN).encode() * 50)[:200], "gzip"),
     "total_episodes": ("5", "total_episodes: "),
     "version": (2, "written by version 2, this graphmem knows 1"),

@@ -284,7 +284,7 @@ SHAPES: dict[str, list[Any]] = {
     "intercode": [{"0": INTERCODE}],
     "openai-chat": [CHAT, [CHAT]],
     "tau2": [TAU2],
-    "sentinel": [SENTINEL, {"episode_log": [SENTINEL], "total_episodes": 1}],
+    "sentinel": [{"episode_log": [SENTINEL], "total_episodes": 1}],
     "terminal-bench": [{"id": "r", "results": [TRIAL], "accuracy": 1.0}, TRIAL],
     "harbor": [RESULT, TRAJECTORY],
     "openhands": [OPENHANDS],

@@ -15,7 +15,7 @@ from typing import Any
 from graphmem.ids import canonical_json
 from graphmem.models.episodes import Step
 from graphmem.models.fields import MAX_KEY, MAX_TEXT
-from graphmem.text.words import ends
+from graphmem.text import words
 
 MAX_JSON = 4_000_000
 """Most characters of a text that is read as JSON: empty lists take twenty times as much."""
@@ -49,8 +49,8 @@ def steps(
                 yield Step(action_type=name, action=value, observation=output, error=error)
         elif what := text_of(message.get("content") or None):
             reply = after[0] if after else {}
-            words = text_of(reply.get("content")) if reply.get("role") in _ASKING else None
-            yield Step(action_type=REPLY, action=what, observation=cut_text(words))
+            answer = text_of(reply.get("content")) if reply.get("role") in _ASKING else None
+            yield Step(action_type=REPLY, action=what, observation=cut_text(answer))
 
 
 def _calls(message: Mapping[str, Any]) -> Iterator[tuple[Any, str, Any]]:
@@ -120,20 +120,16 @@ def question(messages: Sequence[Mapping[str, Any]]) -> str | None:
     """Return what the user said first, without what demonstrates another task."""
     for message in messages:
         asks = message.get("role") in _ASKING and not message.get("is_demo")
-        if asks and (words := text_of(message.get("content"))):
-            return words
+        if asks and (said := text_of(message.get("content"))):
+            return said
     return None
 
 
 def text_of(content: Any) -> str | None:
-    """Return the text of a message's content: a text, or the texts of its blocks."""
+    """Return the text of a message's content: a text, the texts of its blocks, or else JSON."""
     if content is None or isinstance(content, str):
         return content
-    if not isinstance(content, list):
-        return canonical_json(content)
-    parts = [part.get("text") if isinstance(part, Mapping) else part for part in content]
-    words = "\n".join(part for part in parts if isinstance(part, str))
-    return words or (canonical_json(content) if content else None)
+    return words.text_of(content) or (None if content == [] else canonical_json(content))
 
 
 def cut_text(observation: str | None) -> str | None:
@@ -141,17 +137,17 @@ def cut_text(observation: str | None) -> str | None:
     return None if observation is None else observation[:MAX_TEXT]
 
 
-def cut_task(words: str) -> str:
+def cut_task(text: str) -> str:
     """Return a text; of one that is too long for a task, its beginning and its end."""
-    return ends(words, MAX_KEY)
+    return words.ends(text, MAX_KEY)
 
 
-def task_of(words: str | None) -> str | None:
+def task_of(prompt: str | None) -> str | None:
     """Return what a prompt asks for (the issue in its frame, if any), cut to a task's length."""
-    if words is None:
+    if prompt is None:
         return None
-    framed = next(filter(None, (frame.search(words) for frame in _FRAMES)), None)
-    return cut_task((framed[1] if framed else words).strip()) or None
+    framed = next(filter(None, (frame.search(prompt) for frame in _FRAMES)), None)
+    return cut_task((framed[1] if framed else prompt).strip()) or None
 
 
 def arguments(value: Any) -> Any:

@@ -89,11 +89,11 @@ def words_of(content: Any) -> str:
 
 
 def text_of(content: Any) -> str:
-    """Return the text of a message: it is a text, or a list of parts with texts."""
+    """Return the text of a message: it is a text, or a list of texts and parts with texts."""
     if isinstance(content, str):
         return content
     parts = content if isinstance(content, list | tuple) else []
-    texts = [part.get("text") for part in parts if isinstance(part, Mapping)]
+    texts = [part.get("text") if isinstance(part, Mapping) else part for part in parts]
     return "\n".join(text for text in texts if isinstance(text, str))
 
 

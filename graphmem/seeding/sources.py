@@ -104,15 +104,6 @@ class Source:
         """The file; None for standard input."""
         return None if self.path == "-" else Path(self.path)
 
-    @property
-    def is_regular(self) -> bool:
-        """Whether it can be read again: it is no pipe and no device."""
-        path = Path(self.path)
-        try:
-            return path.is_file() or path.is_dir() or not path.exists()
-        except OSError:  # a name that is too long: opening it says so
-            return True
-
     @contextmanager
     def open(self, limits: Limits = _DEFAULT) -> Iterator[tuple[bytes, BinaryIO]]:
         """Yield the first bytes and the whole stream, unpacked if it is gzip.

@@ -12,6 +12,7 @@ import json
 import os
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from itertools import chain
 from operator import methodcaller
 from pathlib import Path
@@ -347,8 +348,11 @@ def _check_document(format_name: str, document: str | None) -> None:
 
 
 def _source(path: str | Path) -> Source:
-    source = Source(str(checked_path("path", path)))
-    if source.path == "-" or not source.is_regular:
+    source, is_other = Source(str(checked_path("path", path))), False
+    with suppress(OSError):  # a name that is too long: opening it says so
+        named = Path(source.path)
+        is_other = named.exists() and not (named.is_file() or named.is_dir())
+    if source.path == "-" or is_other:
         problem = "must be a file, as it is read twice"
         raise ValidationError("file", source.path, problem, "write it to a file first")
     return source

@@ -25,11 +25,9 @@ from graphmem.seeding.traces import AGENT, OTHER, PLAN, TOOL, Groups, Span, pars
 
 CHAIN, CHAT, NOTHING = "chain", "chat", "nothing"
 """Kinds of spans, besides those of all traces; an evaluator's span is transparent: nothing."""
-SPAN, TRACE, SESSION = "span", "trace", "session"
-"""What a judgement is about."""
 _EVENT = "gen_ai.evaluation.result"
 _JUDGED = re.compile(
-    r"(?:(trace|session)\.)?"
+    r"(trace\.)?"
     r"(annotations\.\d{1,9}\.annotation|evaluations\.\d{1,9}\.evaluation)\.(\w+)"
 )
 _LESS_IS_BETTER = {"hallucination", "toxicity"}
@@ -98,21 +96,17 @@ class _Runs:
             **_read_fields(item, attributes, service),
         }
         self._groups.add("trace", str(trace), line, span)
-        if span["session"]:
-            self._groups.add("session", span["session"], line, {"trace": trace})
 
     def _judge(self, trace: str | None, span: str | None, judgement: Object, line: int) -> None:
         """Put a judgement aside; it may name a span."""
-        response, session, scope = (judgement[name] for name in ("response", "session", "scope"))
-        if span is None and response is None and scope == SPAN:
-            if trace is None and session is None:
-                problem = "is missing, and so is a response, so nothing is judged"
-                raise ValidationError("spanId", None, problem)
-            scope = SESSION if trace is None else TRACE
+        response = judgement["response"]
+        whole = judgement["whole"] or (span is None and response is None)
+        if whole and trace is None:
+            problem = "is missing, and so is a response, so nothing is judged"
+            raise ValidationError("spanId", None, problem)
         self._judgements += 1
-        row = {**judgement, "scope": scope, "span": span, "number": self._judgements}
-        keys = {"trace": trace, "response": response, "session": scope == SESSION and session}
-        for kind, key in keys.items():
+        row = {**judgement, "whole": whole, "span": span, "number": self._judgements}
+        for kind, key in (("trace", trace), ("response", response)):
             if key:
                 self._groups.add(f"judged {kind}", str(key), line, row)
 
@@ -166,7 +160,7 @@ class _Runs:
         while only and (above := spans.get(wholes[-1]["parent"] or "")) is not None:
             wholes.append(above)
         session = root["session"] or (chats[0]["session"] if chats else None)
-        judgements = self._judgements_of(spans, wholes, last, session, only=only)
+        judgements = self._judgements_of(spans, wholes, last, only=only)
         model = root["model"] or (last["model"] if last else None)
         beside = {"conversation": session, "model": model}
         task = next(filter(None, (one.get("question") for one in (*wholes, *chats))), None)
@@ -193,7 +187,7 @@ class _Runs:
         )
 
     def _judgements_of(
-        self, spans: Spans, wholes: Rows, last: Object | None, session: str | None, *, only: bool
+        self, spans: Spans, wholes: Rows, last: Object | None, *, only: bool
     ) -> list[Object]:
         """Return the judgements of a run; if there are none, those of its last answer."""
         if not self._judgements:
@@ -201,7 +195,7 @@ class _Runs:
         root, answer = wholes[0], last or {}
         ranks = {answer.get("id"): 1, **dict.fromkeys((one["id"] for one in wholes), 2)}
         ranks |= {answer.get("response"): 1, root["response"]: 2, None: 0}
-        keys = [("trace", root["trace"]), ("session", session)]
+        keys = [("trace", root["trace"])]
         keys += [("response", one) for one in (root["response"], answer.get("response"))]
         found = {
             one["number"]: one
@@ -211,12 +205,8 @@ class _Runs:
         ranked: dict[int, list[Object]] = {0: [], 1: [], 2: []}
         for _, one in sorted(found.items()):
             rank = ranks.get(_about(spans, one["span"])) or ranks.get(one["response"], 0)
-            if one["scope"] != SPAN:
-                rows = self._groups.of("session", session)
-                about = one["scope"] == TRACE or (
-                    one["session"] == session and all(row["trace"] == root["trace"] for row in rows)
-                )
-                rank = 2 if only and about else 0
+            if one["whole"]:
+                rank = 2 if only else 0
             ranked[rank].append(one)
         return ranked[2] or ranked[1]
 
@@ -308,8 +298,8 @@ def _span_judgements(span: Object, attributes: Object) -> Iterator[Object]:
     for name, value in attributes.items():
         if match := _JUDGED.fullmatch(name):
             values.setdefault((match[1], match[2]), {})[match[3]] = value
-    for (scope, _), fields in values.items():
-        yield from _judgement(fields, scope or SPAN, None, attributes)
+    for (whole, _), fields in values.items():
+        yield from _judgement(fields, None, whole=whole is not None)
 
 
 def _event_judgements(event: Object, attributes: Object) -> Iterator[Object]:
@@ -318,13 +308,14 @@ def _event_judgements(event: Object, attributes: Object) -> Iterator[Object]:
         names = {"name": "name", "score": "score.value", "label": "score.label"}
         names["explanation"] = "explanation"
         fields = {key: attributes.get(f"gen_ai.evaluation.{name}") for key, name in names.items()}
-        yield from _judgement(fields, SPAN, _told(attributes, "response"), attributes)
+        yield from _judgement(fields, _told(attributes, "response"), whole=False)
 
 
-def _judgement(
-    fields: Object, scope: str, response: str | None, attributes: Object
-) -> Iterator[Object]:
-    """Yield a judgement, if it is one: a success that a label states, else a score."""
+def _judgement(fields: Object, response: str | None, *, whole: bool) -> Iterator[Object]:
+    """Yield a judgement, if it is one: a success that a label states, else a score.
+
+    ``whole`` says that it is of the whole trace.
+    """
     name, by, explanation = (
         value if isinstance(value, str) and value.strip() else None
         for value in map(fields.get, ("name", "annotator_kind", "explanation"))
@@ -341,9 +332,8 @@ def _judgement(
             "value": value,
             "by": by and by[:1_000],
             "explanation": explanation,
-            "scope": scope,
+            "whole": whole,
             "response": response,
-            "session": _told(attributes, "session"),
         }
 
 

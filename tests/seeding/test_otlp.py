@@ -229,19 +229,14 @@ def test_openllmetry_wraps_what_goes_in_and_comes_out() -> None:
     assert (episode.task, episode.steps[-1].action) == ("Count the users", "42")
 
 
-@pytest.mark.parametrize("scope", ["trace", "session"])
-def test_what_was_judged_of_a_trace_or_session_counts_for_its_only_run(scope: Any) -> None:
+def test_what_was_judged_of_a_trace_counts_for_its_only_run() -> None:
     results = get_evaluation_attributes(
-        evaluations=[Annotation(name="solved", score=0.25)], scope=scope
+        evaluations=[Annotation(name="solved", score=0.25)], scope="trace"
     )
     agent = Agent()
-    with agent.run(session__id="s-1") as run:
+    with agent.run() as run:
         run.set_attributes(results)
     assert one(agent.lines()).score == 0.25
-    with agent.run(session__id="s-1"):
-        pass
-    first, *_ = read(*agent.lines())
-    assert isinstance(first, Episode if scope == "trace" else Refused)
 
 
 def test_a_judgement_can_be_a_log_record_of_its_own() -> None:

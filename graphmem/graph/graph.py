@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import contextlib
 import time
-import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any, TypeVar
 
 from graphmem.config import KEPT, Settings
-from graphmem.forks import in_child
 from graphmem.ids import node_id
 from graphmem.store import port
 from graphmem.store.port import Row, Store
@@ -17,36 +14,7 @@ from graphmem.store.queries import Query, procedure
 from graphmem.text.fencing import masked
 
 T = TypeVar("T")
-Wake = Callable[[], object]  # called in the thread that wrote, often without need; it must be quick
 LOOK_SECONDS = 1.0  # the seconds after which a memory without kept settings is asked for them again
-
-
-class Bell:
-    """The bell of one namespace: it rings when a memory of this process wrote something there."""
-
-    def __init__(self) -> None:
-        self._wakes: list[Wake] = []
-        in_child(self, Bell.__init__)
-
-    def ring(self) -> None:
-        """Wake all listeners."""
-        for wake in tuple(self._wakes):
-            with contextlib.suppress(RuntimeError):  # its event loop was closed
-                wake()
-
-    @contextlib.contextmanager
-    def heard(self, wake: Wake) -> Iterator[None]:
-        """Have ``wake`` called at each ring within the block."""
-        self._wakes.append(wake)
-        try:
-            yield
-        finally:
-            with contextlib.suppress(ValueError):  # a child forgot it
-                self._wakes.remove(wake)
-
-
-_bells: weakref.WeakValueDictionary[tuple[str, str], Bell] = weakref.WeakValueDictionary()
-"""The one bell of each namespace of a store."""
 
 
 class Graph:
@@ -62,7 +30,6 @@ class Graph:
         self.ns = namespace
         self.given = settings  # the settings with which the memory was opened
         self.namespace_id = node_id(namespace, "Namespace")
-        self.bell = _bells.setdefault((store.url, namespace), Bell())  # of all graphs of it here
         self.after_write: list[Callable[[], None]] = []
         """What to do once, after the next write of this graph; it must raise nothing."""
         self.reload()
@@ -149,7 +116,6 @@ class Graph:
         return answer
 
     def _end_write(self) -> None:
-        self.bell.ring()
         if self.after_write:
             due, self.after_write = self.after_write, []
             for call in due:

@@ -10,7 +10,6 @@ import threading
 import time
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
 from functools import partial
 from typing import Annotated
 
@@ -28,7 +27,7 @@ from graphmem.store.port import Row, check_wanted
 
 EVIDENCE = ("episode", "erased", "outcome", "transition")
 """Kinds of events after which crystallizing can give something else."""
-LISTEN_SECONDS = 1.0  # seconds between checks for writes of other processes
+LISTEN_SECONDS = 0.2  # seconds between two looks for new events
 
 FindChanges = Callable[[Sequence[str]], Mapping[str, tuple[Change, ...]]]
 """Finds the changes that became certain with episodes (ids)."""
@@ -91,24 +90,16 @@ class Consumer(Iterator[Event], AsyncIterator[Event]):
         self._latest = None
 
     def __next__(self) -> Event:
-        woken = threading.Event()
-        with self._graph.bell.heard(woken.set):
-            while self._look():
-                woken.wait(LISTEN_SECONDS)
-                woken.clear()
-                check_wanted()
+        while self._look():
+            self._ended.wait(LISTEN_SECONDS)
+            check_wanted()
         if (event := self._next()) is None:
             raise StopIteration
         return event
 
     async def __anext__(self) -> Event:
-        woken, loop = asyncio.Event(), asyncio.get_running_loop()
-        with self._graph.bell.heard(lambda: loop.call_soon_threadsafe(woken.set)):
-            while await asyncio.to_thread(self._look):
-                with suppress(TimeoutError):
-                    async with asyncio.timeout(LISTEN_SECONDS):
-                        await woken.wait()
-                woken.clear()
+        while await asyncio.to_thread(self._look):
+            await asyncio.sleep(LISTEN_SECONDS)
         if (event := self._next()) is None:
             raise StopAsyncIteration
         return event
@@ -231,8 +222,8 @@ class Events:
         """Return the events of a group as they come: iterate with ``for`` or ``async for``.
 
         An event is acknowledged when you ask for the next one. So each comes at least once, also
-        after a crash or a restart. Writes of this process wake a consumer at once; it looks for
-        those of others every second. It ends with ``stop`` or the memory.
+        after a crash or a restart. A consumer that waits looks five times a second. It ends with
+        ``stop`` or the memory.
 
         Args:
             group: each event goes to one consumer of a group; groups are independent. A new group
@@ -275,7 +266,6 @@ class Events:
         """End all consumers of this memory, before their next events."""
         ended, self._ended = self._ended, threading.Event()
         ended.set()
-        self._graph.bell.ring()
 
     def tail(
         self, limit: int = 20, *, agent: str | None = None, after: Mapping[str, int] | None = None

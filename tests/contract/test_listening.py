@@ -22,8 +22,7 @@ NOON = 1_780_000_000_000
 
 
 @pytest.fixture
-def memory(memory: Memory, monkeypatch: pytest.MonkeyPatch) -> Memory:
-    monkeypatch.setattr("graphmem.policies.events.LISTEN_SECONDS", 30.0)
+def memory(memory: Memory) -> Memory:
     memory.levels.put(LEVEL)
     return memory
 
@@ -141,8 +140,7 @@ def test_a_stream_that_was_erased_whole_begins_anew(memory: Memory) -> None:
     assert [(row.consumer, row.count) for row in memory.events.pending("group")] == [("two", 1)]
 
 
-def test_what_is_stored_wakes_consumers_and_closing_ends_them(memory: Memory) -> None:
-    """They wait for 30 seconds, so what comes at once comes from a ring of the bell."""
+def test_waiting_consumers_get_what_is_stored_and_closing_ends_them(memory: Memory) -> None:
     seen: list[int] = []
     waiting = threading.Thread(
         target=lambda: seen.extend(e.seq for e in memory.events.listen("group", "entry"))

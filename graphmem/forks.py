@@ -7,7 +7,6 @@ write the files of the parent, or end its lease, so it frees nothing.
 from __future__ import annotations
 
 import os
-import threading
 import weakref
 from collections.abc import Callable
 from typing import Any, TypeVar
@@ -24,11 +23,6 @@ def in_child(owner: T, renew: Callable[[T], None]) -> None:
     ``renew`` must not refer to the owner by itself, nor take a lock.
     """
     _owners[owner] = renew
-
-
-def renew_lock(owner: Any) -> None:
-    """Give an object with a lock a new one: for :func:`in_child`."""
-    owner._lock = threading.RLock()
 
 
 def keep(thing: object) -> None:

@@ -12,7 +12,6 @@ from collections.abc import Iterable
 from time import monotonic
 
 from graphmem.errors import StoreError
-from graphmem.forks import in_child, renew_lock
 from graphmem.graph.graph import Graph, Transaction
 from graphmem.store.port import Row
 
@@ -34,7 +33,6 @@ class Reads:
         self._enabled = graph.given.count_reads
         self._graph = graph
         self._lock = threading.RLock()
-        in_child(self, renew_lock)
         self._counts: Counts = {}
         self._written = monotonic()
 

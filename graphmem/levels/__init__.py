@@ -15,7 +15,6 @@ from functools import partial
 from graphlib import CycleError, TopologicalSorter
 
 from graphmem.errors import GraphMemError, NotFoundError, StoreError, ValidationError
-from graphmem.forks import in_child
 from graphmem.graph.arguments import checked_agent
 from graphmem.graph.graph import Graph, Transaction
 from graphmem.graph.reads import Reads
@@ -54,11 +53,6 @@ class Levels(Entries, Queries):
         super().__init__(graph, search, reads)
         self._outlets = outlets
         self._functions: dict[tuple[str, str], tuple[str, Function]] = {}
-        self._renew()
-        in_child(self, Levels._renew)
-
-    def _renew(self) -> None:
-        """Begin without a thread, as a forked child does."""
         self._starting = threading.RLock()
         self._stopping = threading.Event()
         self._thread: threading.Thread | None = None

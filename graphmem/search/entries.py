@@ -7,7 +7,6 @@ import threading
 from collections.abc import Iterator
 
 from graphmem.errors import StoreError
-from graphmem.forks import in_child, renew_lock
 from graphmem.graph.graph import Graph
 from graphmem.search.edges import PAGE
 from graphmem.search.similarity import ROUNDED
@@ -26,7 +25,6 @@ class EntrySearch:
         self._graph = graph
         self._vectors = vectors
         self._lock = threading.RLock()
-        in_child(self, renew_lock)
 
     def nearest(self, text: str, asked: Question, levels: Levels, limit: int) -> list[Row]:
         """Return the matching entries of levels, the nearest first.

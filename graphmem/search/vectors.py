@@ -17,7 +17,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from graphmem.errors import LockedError, NotFoundError, SettingsError, StorageError
-from graphmem.forks import in_child, renew_lock
 from graphmem.graph.arguments import Progress
 from graphmem.graph.graph import Graph
 from graphmem.models.reports import Difference, RelinkReport
@@ -47,7 +46,6 @@ class Vectors:
         self._embedder = embedder
         self._edges = Edges(graph)
         self._lock = threading.RLock()
-        in_child(self, renew_lock)
         self._cache: dict[str, Vector] = {}
         self._unstored: dict[str, set[str]] = {}  # what was embedded for answers since a write
         self.index: SearchIndex | None = None  # of the last search

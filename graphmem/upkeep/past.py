@@ -16,7 +16,6 @@ from graphmem.config import Settings
 from graphmem.episodes.learning import Learner
 from graphmem.episodes.rows import read_contents
 from graphmem.errors import NotFoundError, ValidationError
-from graphmem.forks import in_child
 from graphmem.graph.access import read_scopes
 from graphmem.graph.derived import half_life_of
 from graphmem.graph.graph import Graph
@@ -48,7 +47,6 @@ class Past:
         self._opened = opened  # opens an empty memory in this process, of the same namespace
         self._lock = threading.RLock()
         self._kept: tuple[object, Any] | None = None
-        in_child(self, _forget)
 
     def at(self, as_of: datetime) -> Any:
         """Return a memory of what was recorded by a time.
@@ -131,10 +129,6 @@ class Past:
 
         for at, group in groupby(read(), key=lambda item: item[0]):
             yield at, (episode for _, episode in group)
-
-
-def _forget(past: Past) -> None:
-    past._lock, past._kept = threading.RLock(), None
 
 
 class _Recorded(Graph):

@@ -225,7 +225,7 @@ def test_a_thread_ticks_until_the_memory_ends(opened: Opener, monkeypatch: Any) 
     memory.levels.add(SOURCE, "short", relevance=0.05)
     assert ticked.wait(30)
     if hasattr(os, "fork") and (child := os.fork()) == 0:
-        os._exit(0 if memory.levels._thread is None else 1)
+        os._exit(0 if thread is not None and not thread.is_alive() else 1)
     elif hasattr(os, "fork"):
         assert os.waitpid(child, 0)[1] == 0
     memory.close()

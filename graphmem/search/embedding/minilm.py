@@ -21,7 +21,6 @@ from threading import RLock
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from graphmem.errors import NotFoundError
-from graphmem.forks import in_child, renew_lock
 from graphmem.search.embedding.base import INSTEAD, Embedding, Thresholds, path_in, undamaged
 from graphmem.text.tokens import FIRST, LAST, tokens
 
@@ -52,7 +51,6 @@ class MiniLM(Embedding):
 
     def __init__(self) -> None:
         self._lock = RLock()
-        in_child(self, renew_lock)
         self._session: Any = None
 
     def _embed(self, texts: list[str]) -> Vectors:

@@ -7,7 +7,6 @@ another process waits for it and this one does not write, or had its turn; then 
 from __future__ import annotations
 
 import contextlib
-import logging
 import os
 import random
 import shutil
@@ -22,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 
 import kglite
 
-from graphmem.errors import LockedError, StorageError, shown
+from graphmem.errors import LockedError, StorageError
 from graphmem.store import embedded_files as files
 from graphmem.store import schema
 from graphmem.store.embedded_errors import full, run, translated
@@ -43,8 +42,6 @@ _TURN = (0.5, 8, 2.0)
 opening took, and at most so many seconds."""
 _PAUSE = 0.25  # seconds that a process leaves to those who wait before it takes the lease again
 _CLOSING = 60.0  # seconds that closing waits for a running transaction
-
-_log = logging.getLogger(__name__)
 
 
 class Reader:
@@ -179,13 +176,8 @@ class Writer(Reader):
             if self.held:
                 self.compact()
         except StorageError as error:
-            if not full(error.__cause__):
+            if not full(error.__cause__):  # else the log, beside which it has no room, has all
                 raise
-            _log.warning(
-                "there is no room for a new graph file beside the log, which has all that was "
-                "learned: %s",
-                shown(str(error.__cause__)),
-            )
         finally:
             self.end()
             for index in list(self.indexes.values()):

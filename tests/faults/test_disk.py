@@ -452,12 +452,11 @@ def test_a_search_goes_on_where_the_disk_is_full(disk: str, folder: str, tmp_pat
 def test_closing_is_no_failure_where_only_a_checkpoint_does_not_fit(folder: str) -> None:
     """The log has all that was learned."""
     answer = run(folder, CLOSING)
-    assert (answer.stdout.split(), answer.returncode) == (
+    assert (answer.stdout.split(), answer.returncode, answer.stderr) == (
         ["True", "everything_is_erased", "closed"],
         0,
-    ), answer.stderr
-    [told] = answer.stderr.splitlines()
-    assert "no room for a new graph file" in told
+        "",
+    )
     with Memory.open(folder, settings=Settings(embedder="hashing")) as memory:
         assert [row.text for row in memory.strategies("a task")] == ["a strategy"]
         assert memory.verify().ok

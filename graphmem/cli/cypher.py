@@ -83,8 +83,7 @@ def _find_query(name: str) -> str:
             return candidate
     known = sorted(query.name.removeprefix("analysis.") for query in catalog().subject("analysis"))
     raise NotFoundError(
-        f"no query {name!r}; {catalog().meant(name)}there are {', '.join(known)}; {_NAMES}; for "
-        "Cypher use --execute"
+        f"no query {name!r}; there are {', '.join(known)}; {_NAMES}; for Cypher use --execute"
     )
 
 

@@ -14,7 +14,6 @@ import json
 import re
 from collections.abc import Iterator, Mapping, Set
 from dataclasses import dataclass, field, replace
-from difflib import get_close_matches
 from functools import cache, cached_property
 from pathlib import Path
 from typing import Any, Literal
@@ -209,18 +208,9 @@ class Catalog:
         query = self._queries.get(name)
         if query is None:
             if name not in self._statements:
-                meant = self.meant(name, "analysis.")
-                raise NotFoundError(
-                    f"no procedure {name!r}; {meant}`graphmem procedures list` shows them"
-                )
+                raise NotFoundError(f"no procedure {name!r}; `graphmem procedures list` shows them")
             query = self._queries[name] = _query(name, *self._statements[name], self._shared)
         return query
-
-    def meant(self, name: str, prefix: str = "") -> str:
-        """Return a question that names the analyses, with a prefix, that are like a name, or ""."""
-        bare = [query.name.removeprefix("analysis.") for query in self.subject("analysis")]
-        near = get_close_matches(name.lower().removeprefix("analysis."), bare)
-        return f"did you mean {' or '.join(prefix + one for one in near)}? " if near else ""
 
     def __contains__(self, name: object) -> bool:
         return name in self._statements

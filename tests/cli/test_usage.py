@@ -31,8 +31,7 @@ WRONG = (
     # query
     ("query", "`graphmem procedures list --subject analysis`"),
     ("query what_works -e 'RETURN 1 AS one'", "give one of NAME"),
-    ("query outcoms", "no query 'outcoms'; did you mean outcomes? there are agents, "),
-    ("query analysis.what_work", "did you mean what_works"),
+    ("query outcoms", "no query 'outcoms'; there are agents, "),
     ("query outcomes", "parameter task (string) is missing; in the shell --param task="),
     ("query --file no-such-file.cypher", "does not exist"),
     ("query what_works -p nonsense", "give NAME=VALUE"),

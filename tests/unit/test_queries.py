@@ -197,14 +197,7 @@ def test_the_code_names_every_procedure_in_full_or_by_a_table_of_kinds() -> None
         assert by_kind or for_people or any(f'"{query.name}"' in text for text in code), query.name
 
 
-@pytest.mark.parametrize(
-    ("name", "near"),
-    [
-        ("what_works", "did you mean analysis.what_works"),
-        ("analysis.what_work", "did you mean analysis.what_works"),
-        ("qqq", "no procedure 'qqq'; `graphmem procedures list`"),
-    ],
-)
-def test_one_word_is_a_name_and_is_told_with_those_like_it(name: str, near: str) -> None:
-    with pytest.raises(NotFoundError, match=near):
+@pytest.mark.parametrize("name", ["what_works", "analysis.what_work"])
+def test_one_word_is_a_name(name: str) -> None:
+    with pytest.raises(NotFoundError, match=f"no procedure '{name}'; `graphmem procedures list`"):
         readable(name)

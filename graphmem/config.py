@@ -30,7 +30,7 @@ KEPT = (
 """Settings that shape learning: a namespace keeps those of its first write."""
 SECRETS = ("password", "model_key")
 URLS = ("url", "model_base_url")
-FILE = "graphmem.toml"  # the name of a file of settings
+FILE = "graphmem.toml"  # the file of settings, in the current folder
 _OTHERS = ("require_", "test_", "bench_", "attack", "neo4j_cache", "node_cache", "complete")
 """How variables begin that only the tests read."""
 
@@ -179,9 +179,7 @@ class Settings(BaseSettings):
         cls, settings_cls: type[BaseSettings], **sources: Any
     ) -> tuple[Any, ...]:
         """Return where settings come from, the first one first."""
-        file = settings_file()
-        own = [_File(settings_cls, file)] if file else []
-        return sources["init_settings"], sources["env_settings"], *own
+        return sources["init_settings"], sources["env_settings"], _read_file(settings_cls)
 
     @field_validator(*URLS)
     @classmethod
@@ -253,50 +251,26 @@ def from_environment(name: str) -> bool:
     return any(variable.lower() == f"graphmem_{name}" for variable in os.environ)
 
 
-def settings_file() -> Path | None:
-    """Return the file of settings for the current folder, if there is one.
+def settings_file() -> Path:
+    """Return the path of the file of settings; it need not be there."""
+    return Path(FILE).absolute()
 
-    The search goes upwards, to the root of the repository, else to the user's home. Elsewhere only
-    the folder itself counts, because other users may write to those above it.
-    """
+
+def _read_file(settings: type[BaseSettings]) -> TomlConfigSettingsSource:
+    """Return the settings in the file of settings; none where there is no file."""
     try:
-        here, home = Path.cwd(), Path.home()
-        above = [here, *here.parents]
-        ends = (place for place, one in enumerate(above) if one == home or (one / ".git").exists())
-        files = (folder / FILE for folder in above[: next(ends, 0) + 1])
-        return next((file for file in files if file.is_file()), None)
-    except (OSError, RuntimeError):  # the folder is gone, unreadable, or nobody's
-        return None
-
-
-class _File(TomlConfigSettingsSource):
-    def _read_file(self, file_path: Any) -> dict[str, Any]:
-        """Return the settings in a file, with folders relative to it."""
-        try:
-            found = super()._read_file(file_path)
-        except (OSError, ValueError) as error:
-            raise SettingsError(f"settings in {file_path} cannot be read: {error}") from None
-        for name, value in found.items():
-            hidden = isinstance(value, str) and without_password(value) != value
-            secret = {"url": "password", "model_base_url": "model_key"}.get(name, name)
-            if name in SECRETS or (name in URLS and hidden):
-                raise SettingsError(
-                    f"setting {name} in {file_path}: a file may not hold passwords or keys; "
-                    f"take it out, and set GRAPHMEM_{secret.upper()}"
-                )
-        if isinstance(url := found.get("url"), str):
-            found["url"] = _seen_from(file_path.parent, url)
-        return found
-
-
-def _seen_from(folder: Path, url: str) -> str:
-    """Return a url whose folder is relative to a file, not to the current folder."""
-    scheme, colon, path = url.partition(":")
-    if "://" in url or url == "memory:" or not url.strip():
-        return url
-    if colon and scheme.lower() == "file":
-        return f"file:{folder / path}"
-    return str(folder / Path(url).expanduser())
+        source = TomlConfigSettingsSource(settings, Path(FILE))
+    except (OSError, ValueError) as error:
+        raise SettingsError(f"settings in {settings_file()} cannot be read: {error}") from None
+    for name, value in source.toml_data.items():
+        hidden = isinstance(value, str) and without_password(value) != value
+        secret = {"url": "password", "model_base_url": "model_key"}.get(name, name)
+        if name in SECRETS or (name in URLS and hidden):
+            raise SettingsError(
+                f"setting {name} in {settings_file()}: a file may not hold passwords or keys; "
+                f"take it out, and set GRAPHMEM_{secret.upper()}"
+            )
+    return source
 
 
 def default_folder() -> Path:

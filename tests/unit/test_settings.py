@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 
 from graphmem import AsyncMemory, Memory, Settings
-from graphmem.config import settings_file
 from graphmem.errors import SettingsError
 
 
@@ -77,10 +76,8 @@ def test_a_memory_that_is_not_opened_says_how_to(made: Callable[..., object]) ->
 
 @pytest.fixture
 def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A repository, in a folder of which we are."""
-    (tmp_path / ".git").mkdir()
-    (tmp_path / "src" / "deep").mkdir(parents=True)
-    monkeypatch.chdir(tmp_path / "src" / "deep")
+    """The current folder."""
+    monkeypatch.chdir(tmp_path)
     return tmp_path
 
 
@@ -98,35 +95,14 @@ def test_settings_come_from_a_file_of_the_project(
     assert (project / "runs.graph").exists()
 
 
-@pytest.mark.parametrize("within", [".", "src", "src/deep"])
-def test_the_nearest_file_holds(project: Path, within: str) -> None:
+def test_a_file_holds_only_in_its_own_folder(
+    project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (project / "graphmem.toml").write_text("z = 1.1\n")
     assert Settings().z == 1.1
-    (project / within / "graphmem.toml").write_text("z = 1.2\n")
-    assert Settings().z == 1.2
-
-
-def test_a_file_outside_the_repository_does_not_hold(project: Path) -> None:
-    (project / "graphmem.toml").write_text("z = 1.2\n")
-    assert Settings().z == 1.2
-    (project / "src" / ".git").write_text("gitdir: elsewhere\n")  # a worktree
-    assert settings_file() is None
-
-
-def test_without_a_repository_only_the_folder_itself_and_those_of_the_user_count(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (tmp_path / "graphmem.toml").write_text("z = 1.2\n")
-    inner = tmp_path / "shared" / "inner"
-    inner.mkdir(parents=True)
-    monkeypatch.setenv("HOME", str(tmp_path / "elsewhere"))
-    monkeypatch.chdir(inner)
-    assert settings_file() is None
-    monkeypatch.setenv("HOME", str(tmp_path))
-    assert settings_file() == tmp_path / "graphmem.toml"
-    monkeypatch.setenv("HOME", str(tmp_path / "elsewhere"))
-    monkeypatch.chdir(tmp_path)
-    assert settings_file() == tmp_path / "graphmem.toml"
+    (project / "within").mkdir()
+    monkeypatch.chdir(project / "within")
+    assert Settings().z == 1.96
 
 
 @pytest.mark.parametrize(
@@ -149,19 +125,3 @@ def test_a_wrong_file_is_named_with_its_key(project: Path, line: str, said: str)
     with pytest.raises(SettingsError, match=said) as caught:
         Settings()
     assert "hush" not in repr(caught.value)
-
-
-@pytest.mark.parametrize(
-    ("url", "found"),
-    [
-        ("memory:", "memory:"),
-        ("neo4j://h:7687", "neo4j://h:7687"),
-        ("a/b.graph", "{project}/a/b.graph"),
-        ("file:b.graph", "file:{project}/b.graph"),
-        ("/somewhere/b.graph", "/somewhere/b.graph"),
-        ("~/b.graph", "{home}/b.graph"),
-    ],
-)
-def test_a_folder_is_as_seen_from_the_file(project: Path, url: str, found: str) -> None:
-    (project / "graphmem.toml").write_text(f'url = "{url}"\n')
-    assert Settings().url == found.format(project=project, home=Path.home())

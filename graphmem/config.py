@@ -103,9 +103,9 @@ class Settings(BaseSettings):
     embedder: str = Field(
         "minilm",
         min_length=1,
-        description="what turns texts into vectors: minilm, hashing, "
-        "wordllama, sentence-transformers:<name or path> or what a package offers; "
-        "`graphmem doctor embedders` lists them; a memory keeps the one it was built with",
+        description="what turns texts into vectors: minilm, hashing, wordllama or "
+        "sentence-transformers:<name or path>; `graphmem doctor embedders` lists them; a memory "
+        "keeps the one it was built with",
     )
     relevance_floor: float | None = Field(
         None,

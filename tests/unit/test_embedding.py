@@ -9,7 +9,6 @@ import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cache
-from importlib.metadata import EntryPoint, EntryPoints
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -20,13 +19,7 @@ import numpy as np
 import pytest
 from sklearn.feature_extraction.text import TfidfVectorizer
 
-from graphmem.errors import (
-    GraphMemError,
-    NotFoundError,
-    SettingsError,
-    StorageError,
-    ValidationError,
-)
+from graphmem.errors import GraphMemError, NotFoundError, StorageError, ValidationError
 from graphmem.search import embedding
 from graphmem.search.embedding import (
     Embedder,
@@ -298,26 +291,3 @@ def test_what_is_no_embedder_at_all_is_refused() -> None:
 def test_thresholds_are_cosines_in_order(similar: float, near: float, floor: float | None) -> None:
     with pytest.raises(ValidationError, match="thresholds"):
         Thresholds(similar=similar, near=near, floor=floor)
-
-
-def broken() -> Embedder:
-    raise RuntimeError("no key")
-
-
-def test_packages_offer_embedders_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As the group `graphmem.embedders` of an installed package would list them."""
-    here = {"mine": "Mine", "broken": "broken", "none": "NAMES", "minilm": "Mine"}
-    offered = EntryPoints(
-        EntryPoint(name, f"{__name__}:{value}", embedding.GROUP) for name, value in here.items()
-    )
-    monkeypatch.setattr(embedding, "entry_points", lambda group: offered.select(group=group))
-    assert open_embedder("mine").embed(["a"]).shape == (1, 3)
-    assert isinstance(open_embedder("minilm"), embedding.MiniLM), "graphmem's own names are its own"
-    assert {"mine", "broken"} <= {row.name for row in embedding.embedders("minilm")}
-    for name in ("broken", "none"):
-        with pytest.raises(SettingsError, match=f"embedder '{name}' .* cannot be made"):
-            open_embedder(name)
-    with pytest.raises(
-        GraphMemError, match=r"no embedder 'nope'; there are .*, broken, mine, none"
-    ):
-        open_embedder("nope")

@@ -5,13 +5,11 @@ Importing this module loads no model and no library that runs one.
 
 from __future__ import annotations
 
-from importlib.metadata import EntryPoint, entry_points
 from typing import TYPE_CHECKING
 
-from graphmem.errors import NotFoundError, SettingsError, shown
+from graphmem.errors import NotFoundError, shown
 from graphmem.search.embedding import sentence_transformers, wordllama
 from graphmem.search.embedding.base import (
-    Checked,
     Embedder,
     Hashing,
     Thresholds,
@@ -40,8 +38,6 @@ __all__ = [
     "unrelated",
 ]
 
-GROUP = "graphmem.embedders"
-"""The group of entry points for embedders of other packages: a name, and a factory."""
 _ANY = f"{PREFIX}:<name or path>"
 _OWN = {own.name: own for own in (MiniLM, WordLlama, Hashing)}
 
@@ -50,30 +46,17 @@ def open_embedder(name: str) -> Embedder:
     """Return the embedder of a name; graphmem's own are loaded on first use.
 
     Args:
-        name: "minilm", "wordllama", "hashing", "sentence-transformers:" with a name or a folder,
-            or a name that an installed package offers (group ``graphmem.embedders``).
+        name: "minilm", "wordllama", "hashing", or "sentence-transformers:" with a name or a folder.
 
     Raises:
         NotFoundError: there is no embedder of that name.
-        SettingsError: a package offers it, but it cannot be made.
-        ValidationError: the object of a package does not implement Embedder.
     """
     prefix, _, model = name.partition(":")
     if name in _OWN:
         return _OWN[name]()
     if prefix == PREFIX:
         return SentenceTransformers(model)
-    offered = {entry.name: entry for entry in _offered()}
-    if name not in offered:
-        names = ", ".join((*_OWN, _ANY, *offered))
-        raise NotFoundError(f"no embedder {shown(name)}; there are {names}")
-    try:
-        made = offered[name].load()()
-    except Exception as error:
-        raise SettingsError(
-            f"embedder {name!r} ({offered[name].value}) cannot be made: {shown(str(error))}"
-        ) from error
-    return Checked(made)
+    raise NotFoundError(f"no embedder {shown(name)}; there are {', '.join((*_OWN, _ANY))}")
 
 
 def embedders(in_force: str) -> list[EmbedderInfo]:
@@ -91,7 +74,6 @@ def embedders(in_force: str) -> list[EmbedderInfo]:
         WordLlama.name: "the meaning of single words, English; quick on long texts",
         Hashing.name: "words only, no meaning; no model",
         _ANY: "any model of that library",
-        **{entry.name: f"of a package: {entry.value}" for entry in _offered()},
     }
     if in_force.partition(":")[0] == PREFIX:
         about[in_force], lacks[in_force] = "a model of that library", library
@@ -107,8 +89,3 @@ def embedders(in_force: str) -> list[EmbedderInfo]:
         )
         for name, what in about.items()
     ]
-
-
-def _offered() -> list[EntryPoint]:
-    """Return what packages offer under a name that is not graphmem's own."""
-    return sorted(e for e in entry_points(group=GROUP) if e.name not in (*_OWN, PREFIX))

@@ -163,8 +163,7 @@ def _print_text(options: Options, name: str, wanted: tuple[str, ...]) -> None:
 
 @procedures.command()
 @example("--url neo4j://localhost:7687 procedures install")
-@click.option("--print", "print_", is_flag=True, help="Print the Cypher that does it; do nothing.")
-def install(options: Options, print_: bool) -> None:
+def install(options: Options) -> None:
     """Install procedures into a Neo4j server, for Cypher users.
 
     The server needs APOC Extended, and the user the right to administer it. Each procedure becomes
@@ -173,11 +172,7 @@ def install(options: Options, print_: bool) -> None:
     """
     from graphmem.store import installing
 
-    if print_:
-        text = installing.script(options.settings().database or "neo4j")
-        options.show({"text": text}, lambda _: click.echo(text, nl=False))
-    else:
-        _show_change(options, installing.install(options.memory(must_exist=False).store))
+    _show_change(options, installing.install(options.memory(must_exist=False).store))
 
 
 @procedures.command()

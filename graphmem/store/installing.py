@@ -47,7 +47,9 @@ _REGISTERED = adhoc(
     "SHOW PROCEDURES YIELD name, description WHERE name STARTS WITH 'custom.graphmem.' "
     "RETURN name, description"
 )
-_PUT = "CALL apoc.custom.installProcedure({signature}, {statement}, {database}, {mode}, {doc})"
+_PUT = adhoc(
+    "CALL apoc.custom.installProcedure($signature, $statement, $database, $mode, $doc)", "write"
+)
 _DROP = adhoc("CALL apoc.custom.dropProcedure($name, $database)", "write")
 
 _TYPED = re.compile(r" :: [A-Z ]+(?=[,)])")
@@ -109,7 +111,7 @@ def install(
             done, entry["doc"] = "unchanged", before
         else:
             entry["doc"] += f" {secrets.token_hex(4)}]"
-            _put(server, database, entry)
+            server.administer(_PUT, **entry, database=database)
         signed = CALLED + entry["signature"]
         named = Installed(name=CALLED + name, signature=signed, done=done, renamed=renames(query))
         report.append(named)
@@ -128,25 +130,6 @@ def uninstall(store: Store) -> list[Installed]:
         AuthenticationError: the user may not administer the server.
     """
     return _drop(*_stored(store), but=())
-
-
-def script(database: str = "neo4j", procedures: Iterable[Query] | None = None) -> str:
-    """Return the Cypher that installs procedures into a database, to be run in ``system``.
-
-    Raises:
-        ProcedureError: a procedure has a default that APOC cannot hold.
-    """
-    calls = []
-    for entry in map(_entry, procedures or _all()):
-        texts = {**entry, "doc": f"{entry['doc']}]", "database": database}
-        calls.append(_PUT.format(**{name: _text(text) for name, text in texts.items()}) + ";")
-    first = (
-        f"// {len(calls)} procedures of graphmem {_version()} for the database {database}; "
-        "needs APOC Extended.\n"
-        '// Run this in the database system: in Browser after ":use system", or with\n'
-        "// cypher-shell -d system -f FILE"
-    )
-    return "\n\n".join([first, *calls]) + "\n"
 
 
 def signature(query: Query) -> str:
@@ -201,16 +184,6 @@ def _default(query: Query, param: Parameter) -> str:
             "statement, or remove the '// install:' header"
         )
     return f" = {text}.0" if param.type == "float" and text.isdigit() else f" = {text}"
-
-
-def _text(value: str) -> str:
-    escaped = value.replace("\\", "\\\\").replace("'", "\\'")
-    return f"'{escaped}'"
-
-
-def _put(server: Neo4jStore, database: str, entry: dict[str, str]) -> None:
-    slots = {name: f"${name}" for name in (*entry, "database")}
-    server.administer(adhoc(_PUT.format(**slots), "write"), **entry, database=database)
 
 
 def _stored(store: Store) -> tuple[Neo4jStore, str, dict[str, str]]:
@@ -268,6 +241,6 @@ def _wait(
             )
         if now > again:
             # A refresh may have come between two changes, or failed: make APOC refresh again.
-            _put(server, database, next(iter(wanted.values())))
+            server.administer(_PUT, **next(iter(wanted.values())), database=database)
             again = now + _AGAIN
         time.sleep(_POLL)

@@ -16,7 +16,7 @@ from neo4j.exceptions import DatabaseError, Forbidden, Neo4jError
 from graphmem import Memory, Settings
 from graphmem.errors import AuthenticationError, ProcedureError, StoreError
 from graphmem.store import installing
-from graphmem.store.installing import install, script, signature, uninstall
+from graphmem.store.installing import install, signature, uninstall
 from graphmem.store.neo4j import translated
 from graphmem.store.queries import Parameter, Query, catalog
 from tests.cli.running import Done, good, run
@@ -81,11 +81,6 @@ class TestWithoutAServer:
             assert done.err.startswith("Error: procedures are installed into a Neo4j server, and ")
             assert len(done.err.splitlines()) == 1
         assert not Path(url).exists()
-
-    def test_the_statements_can_be_printed(self) -> None:
-        text = good("procedures", "install", "--print").out
-        assert text.count("\nCALL apoc.custom.installProcedure('graphmem.") == len(INSTALLABLE)
-        assert text == script() == good("--json", "procedures", "install", "--print").json["text"]
 
     def test_the_list_says_what_can_be_installed_and_how(self) -> None:
         listed = {row["name"]: row for row in good("--json", "procedures", "list").json}
@@ -233,18 +228,6 @@ class TestChanges:
             deque(answer(driver, "test_add(1)", "sum") for _ in range(10_000))
         install(memory.store, procedures=[ADD])
         assert answer(driver, "test_add(1)", "sum") == [2]  # it can come back
-
-    def test_what_was_pasted_is_known(self, memory: Memory, driver: Driver) -> None:
-        uninstall(memory.store)
-        odd = replace(ADD, doc="It's a \\ and a\nnew line.")
-        calls = script(procedures=[odd, ORDERED]).split(";\n")
-        for text in filter(str.strip, calls):
-            driver.execute_query(text, database_="system")
-        assert done(install(memory.store, procedures=[odd, ORDERED])) == {
-            "test_add": "unchanged",
-            "test_ordered": "unchanged",
-        }
-        assert answer(driver, "test_add(1)", "sum") == [2]
 
     def test_what_others_installed_is_left_alone(self, memory: Memory, driver: Driver) -> None:
         for name in ("graphmem.somebodys", "somebodys"):

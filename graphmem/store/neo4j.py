@@ -45,7 +45,7 @@ from graphmem.store.port import (
     Transaction,
     check_process,
 )
-from graphmem.store.queries import Query, adhoc
+from graphmem.store.queries import Query
 
 if TYPE_CHECKING:
     from graphmem.store.neo4j_search import Neo4jEntries, Neo4jIndex
@@ -63,9 +63,6 @@ _ATTEMPTS = 5  # the least number of attempts, regardless of time, if another wr
 _SOON, _LATER = (0.01, 0.25), (0.1, 1.0)
 """Seconds to wait before the second attempt, and the most: for another writer, for the server."""
 _CLOSING = 10.0  # seconds that closing waits for running calls
-_NO_INDEX = " schema index: graphmem_"
-"""Part of the server's message about a search by an index that does not exist."""
-_log = logging.getLogger(__name__)
 
 
 class _Transaction:
@@ -289,7 +286,7 @@ class Neo4jStore(Store):
     def index(self, namespace: str) -> Neo4jIndex:
         from graphmem.store.neo4j_search import Neo4jIndex
 
-        index = Neo4jIndex(self._search, self.write, namespace)
+        index = Neo4jIndex(self.read, self.write, namespace)
         index.shares, index.counted = self._seen.setdefault(namespace, ({}, {}))
         return index
 
@@ -297,18 +294,6 @@ class Neo4jStore(Store):
         from graphmem.store.neo4j_search import Neo4jEntries
 
         return Neo4jEntries(self.read, self.write, namespace)
-
-    def _search(self, query: Query, /, **params: Any) -> list[Row]:
-        """Run a reading statement; make a search index anew if somebody dropped it."""
-        try:
-            return self.read(query, **params)
-        except QueryError as error:
-            if _NO_INDEX not in str(error):
-                raise
-            _log.warning("%s has lost a search index; it is made anew", self.url)
-        self.apply_schema(repair=True)
-        self.read(adhoc("CALL db.awaitIndexes()"))
-        return self.read(query, **params)
 
     def close(self) -> None:
         """Close the driver's connections when the running calls are done, or after 10 seconds."""
@@ -393,6 +378,8 @@ _CHANGED = {"DeadlockDetected", "EntityNotFound", "EquivalentSchemaRuleAlreadyEx
 where two create the same constraint or index at once: IF NOT EXISTS then finds it."""
 _REPLANNED = "frequent schema changes"
 """Part of the message of a server that gave up a plan: others create or drop indexes now."""
+_NO_INDEX = " schema index: graphmem_"
+"""Part of the server's message about a search by an index that does not exist."""
 _OVER = ("TransactionTimedOut", "Terminated", "LockClientStopped")
 """The prefix of the error code when a server ends a transaction whose time is over."""
 _REFUSALS: dict[str, tuple[type[GraphMemError], str]] = {
@@ -464,7 +451,8 @@ def _of_server(url: str, error: exceptions.Neo4jError) -> GraphMemError:
         return UnavailableError(f"{url} could not finish this now; try again ({said})")
     if isinstance(error, exceptions.DatabaseError):
         return StorageError(f"{url} failed: {said}")
-    return QueryError(said)
+    remedy = "; `graphmem init` (memory.upkeep.initialize()) makes it again"
+    return QueryError(f"{said}{remedy}" if _NO_INDEX in said else said)
 
 
 def _gone(url: str, error: Exception) -> UnavailableError:

@@ -20,7 +20,7 @@ from neo4j import Driver, GraphDatabase
 from pydantic import SecretStr
 
 from graphmem import Memory, Settings
-from graphmem.errors import AuthenticationError, SettingsError, StorageError
+from graphmem.errors import AuthenticationError, QueryError, SettingsError, StorageError
 from graphmem.seeding import seed, sources
 from graphmem.upkeep.exchange import AFTER, ARGUMENTS
 from tests.cli.running import good, run
@@ -178,8 +178,8 @@ class TestServer:
             assert memory.recall("a quoted task").items
             assert seed(memory, sources([str(server.log)])).skipped == 2
 
-    def test_makes_a_search_index_anew_that_somebody_dropped(
-        self, server: _Imported, driver: Driver, caplog: pytest.LogCaptureFixture
+    def test_says_how_to_make_a_search_index_again_that_somebody_dropped(
+        self, server: _Imported, driver: Driver
     ) -> None:
         """Here, and not on the server that all tests share: nobody else has to plan meanwhile."""
         settings = Settings(user=server.user, password=server.password, embedder="hashing")
@@ -190,10 +190,12 @@ class TestServer:
             )
             before = memory._similarity.search("cancel seat")
             for index in ("graphmem_strategy_embedding", "graphmem_task_words"):
-                caplog.clear()
                 driver.execute_query(f"DROP INDEX {index}")
+                with pytest.raises(QueryError, match=f"{index}; `graphmem init`"):
+                    memory._similarity.search("cancel seat")
+                memory.upkeep.initialize()
+                driver.execute_query("CALL db.awaitIndexes()")
                 assert memory._similarity.search("cancel seat") == before
-                assert "it is made anew" in caplog.text
             assert memory.verify().ok
 
     def test_data_of_an_older_version_is_brought_up_by_a_write(

@@ -389,12 +389,7 @@ _REFUSALS: dict[str, tuple[type[GraphMemError], str]] = {
         "check GRAPHMEM_USER and GRAPHMEM_PASSWORD, then wait",
     ),
     "DatabaseNotFound": (SettingsError, "{said}; check GRAPHMEM_DATABASE"),
-    "WriteOnReadOnlyAccessDatabase": (
-        StorageError,
-        "{url} lets nobody write to this database; a search writes, too, where texts are not "
-        "embedded yet (`graphmem upkeep relink` does that earlier), and so does verify, which "
-        "locks what it compares ({said})",
-    ),
+    "WriteOnReadOnlyAccessDatabase": (StorageError, "{url}: {said}"),
     "Forbidden": (
         AuthenticationError,
         "{url} does not let this user do this; set GRAPHMEM_USER to one who may ({said})",
@@ -456,11 +451,7 @@ def _of_server(url: str, error: exceptions.Neo4jError) -> GraphMemError:
 
 
 def _gone(url: str, error: Exception) -> UnavailableError:
-    for inner in getattr(error.__cause__, "exceptions", ()):  # of those who were asked the way
-        if isinstance(inner, exceptions.Neo4jError):
-            return UnavailableError(
-                f"{url} answers, but not for this database; is it started, and does the "
-                f"log of the server say why not? ({inner.message})"
-            )
     what = (str(error).splitlines() or [type(error).__name__])[0]
-    return UnavailableError(f"{url} cannot be reached; is the server running? ({what})")
+    return UnavailableError(
+        f"{url} cannot be reached; is the server running, and the database started? ({what})"
+    )

@@ -95,7 +95,7 @@ URL = "neo4j://db.example:7687"
             "No write operations are allowed on this database. The database is in read-only mode "
             "on this Neo4j instance.",
             StorageError,
-            rf"^{URL} lets nobody write to this database; .*relink.*verify.*read-only mode",
+            rf"^{URL}: No write operations are allowed on this database\..* read-only mode",
         ),
         (
             "TransientError.General.TransactionOutOfMemoryError",
@@ -106,19 +106,13 @@ URL = "neo4j://db.example:7687"
         ),
     ],
 )
-def test_a_refusal_names_the_remedy(
-    code: str, message: str, kind: type[StoreError], says: str
-) -> None:
+def test_a_refusal_says_why(code: str, message: str, kind: type[StoreError], says: str) -> None:
     with pytest.raises(StoreError, match=says) as caught, translated(URL):
         raise refused(code, message)
     assert type(caught.value) is kind
 
 
-def test_a_database_that_does_not_start_is_told_apart_from_a_server_that_is_away() -> None:
-    """The driver asks the way first, and says only that nobody told it."""
-    said = "Unable to get a routing table for database 'neo4j' because this database is unavailable"
-    asked = refused("TransientError.General.DatabaseUnavailable", said)
-    with pytest.raises(UnavailableError, match=rf"answers, but not .*\({said}\)"), translated(URL):
-        raise ServiceUnavailable("no routing") from ExceptionGroup("all", [asked])
-    with pytest.raises(UnavailableError, match="is the server running"), translated(URL):
+def test_where_nobody_tells_the_way_server_or_database_may_be_down() -> None:
+    said = r"is the server running, and the database started\? \(no routing\)"
+    with pytest.raises(UnavailableError, match=said), translated(URL):
         raise ServiceUnavailable("no routing")

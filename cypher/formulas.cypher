@@ -1,9 +1,8 @@
-// Shared parameters, formulas and columns of procedures. The loader replaces a call such as
-// wilson_lower(k, n, $z) in another file by the formula's expression; `graphmem procedures list
-// NAME` prints the result.
+// Shared parameters, formulas and columns of procedures. The loader replaces a call such as wilson_lower(k, n, $z_value) in another
+// file by the formula's expression; `graphmem procedures list NAME` prints the result.
 
 // shared: ns string, now integer, id string, ids list, rows list, first string, beyond string
-// shared: agents list = null, z float = 1.96, prior_successes float = 1.0, prior_failures float = 1.0, established float = 0.6
+// shared: agents list = null, z_value float = 1.96, prior_successes float = 1.0, prior_failures float = 1.0, established float = 0.6
 // shared: refuted float = 0.4, limit integer = 20
 
 // formula: posterior_mean(k, n, a, b)

@@ -196,9 +196,7 @@ def procedures() -> str:
         if returns:
             lines += ["", f"    Returns: {', '.join(returns)}."]
         if called := installing.called(query):
-            renamed = [f"`{old}` is `{new}`" for old, new in installing.renames(query).items()]
-            there = f"; there {', '.join(renamed)}" if renamed else ""
-            lines += ["", f"    On a server: `{called}`{there}."]
+            lines += ["", f"    On a server: `{called}`."]
     return "\n".join(lines)
 
 

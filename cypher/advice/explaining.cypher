@@ -91,8 +91,8 @@ WHERE ($agents IS NULL OR h.agent IN $agents) AND ($types IS NULL OR h.type IN $
 WITH h.agent AS agent, h.type AS type, min(h.id) AS id, collect(h.id) AS ids, collect({id: s.id, types: [h.type]}) AS strategies,
      sum(h.trials) AS trials, sum(h.successes) AS successes
 RETURN 'heuristic' AS kind, id, ids, strategies, agent, [type] AS types, null AS error_class, trials, successes,
-       posterior_mean(successes, trials, $prior_successes, $prior_failures) AS mean, wilson_lower(successes, trials, $z) AS lower,
-       wilson_upper(successes, trials, $z) AS upper
+       posterior_mean(successes, trials, $prior_successes, $prior_failures) AS mean, wilson_lower(successes, trials, $z_value) AS lower,
+       wilson_upper(successes, trials, $z_value) AS upper
 UNION ALL
 MATCH (s:Strategy) WHERE s.id IN $ids AND toString(s.ns) = $ns
 MATCH (p:AntiPattern)-[:WARNS_AGAINST]->(s)
@@ -103,7 +103,7 @@ WITH agent, error_class, id, ids, strategies, occurrences, occurrences + worked 
 RETURN 'anti-pattern' AS kind, id, ids, strategies, agent,
   reduce(known = [], one IN strategies | known + [type IN one.types WHERE NOT type IN known]) AS types, error_class, trials,
   occurrences AS successes, posterior_mean(occurrences, trials, $prior_successes, $prior_failures) AS mean,
-  wilson_lower(occurrences, trials, $z) AS lower, wilson_upper(occurrences, trials, $z) AS upper;
+  wilson_lower(occurrences, trials, $z_value) AS lower, wilson_upper(occurrences, trials, $z_value) AS upper;
 
 // name: explaining.uses
 // doc: The trials of strategies: their applied uses; how many support the belief, how many have a date, the first one and the last, and the
@@ -152,8 +152,8 @@ ORDER BY trials DESC, name
 WITH collect({name: name, text: text, trials: trials, successes: successes}) AS shares
 UNWIND shares[..$limit] AS one
 WITH size(shares) AS groups, one.name AS name, one.text AS text, one.trials AS trials, one.successes AS successes
-RETURN name, text, trials, successes, wilson_lower(successes, trials, $z) AS lower, wilson_upper(successes, trials, $z) AS upper,
-  groups;
+RETURN name, text, trials, successes, wilson_lower(successes, trials, $z_value) AS lower,
+  wilson_upper(successes, trials, $z_value) AS upper, groups;
 
 // name: explaining.listings
 // doc: The verdict on a rule of a task, how many episodes with a score for or against it list it, and of those that are trials the same as
@@ -202,8 +202,8 @@ ORDER BY trials DESC, name
 WITH collect({name: name, text: text, trials: trials, successes: successes}) AS shares
 UNWIND shares[..$limit] AS one
 WITH size(shares) AS groups, one.name AS name, one.text AS text, one.trials AS trials, one.successes AS successes
-RETURN name, text, trials, successes, wilson_lower(successes, trials, $z) AS lower, wilson_upper(successes, trials, $z) AS upper,
-  groups;
+RETURN name, text, trials, successes, wilson_lower(successes, trials, $z_value) AS lower,
+  wilson_upper(successes, trials, $z_value) AS upper, groups;
 
 // name: explaining.attempts
 // doc: The trials of a policy, as in explaining.uses: episodes that took it, reported outcomes, and updates with a success. Only episodes
@@ -243,8 +243,8 @@ ORDER BY trials DESC, name
 WITH collect({name: name, text: text, trials: trials, successes: successes}) AS shares
 UNWIND shares[..$limit] AS one
 WITH size(shares) AS groups, one.name AS name, one.text AS text, one.trials AS trials, one.successes AS successes
-RETURN name, text, trials, successes, wilson_lower(successes, trials, $z) AS lower, wilson_upper(successes, trials, $z) AS upper,
-  groups;
+RETURN name, text, trials, successes, wilson_lower(successes, trials, $z_value) AS lower,
+  wilson_upper(successes, trials, $z_value) AS upper, groups;
 
 // name: explaining.episodes
 // doc: Episodes for display, latest first; the error is that of the episode, else the last one of its steps. Whether one of some
@@ -283,9 +283,9 @@ WITH earlier_trials, later_trials, later_from, earlier_successes, later_successe
        - posterior_mean(earlier_successes, earlier_trials, $prior_successes, $prior_failures) AS change,
      later_successes * earlier_trials - earlier_successes * later_trials AS difference
 RETURN CASE WHEN change > 0 AND difference > 0 THEN 'rises' WHEN change < 0 AND difference < 0 THEN 'falls' ELSE 'steady' END AS direction,
-  change, wilson_upper(later_successes, later_trials, $z) < wilson_lower(earlier_successes, earlier_trials, $z)
-  OR wilson_upper(earlier_successes, earlier_trials, $z) < wilson_lower(later_successes, later_trials, $z) AS certain, earlier_trials,
-  earlier_successes, later_trials, later_successes, later_from;
+  change, wilson_upper(later_successes, later_trials, $z_value) < wilson_lower(earlier_successes, earlier_trials, $z_value)
+  OR wilson_upper(earlier_successes, earlier_trials, $z_value) < wilson_lower(later_successes, later_trials, $z_value) AS certain,
+  earlier_trials, earlier_successes, later_trials, later_successes, later_from;
 
 // name: explaining.course
 // doc: Counts and bounds of the latest trials at a limited number of points in time; outcomes as in explaining.trend. A point counts a
@@ -301,7 +301,7 @@ WITH place, span, n - toInteger(ceil(toFloat(n) * place / points)) AS after
 WITH place, $times[after] AS at, $outcomes[after..after + span] AS some
 WITH place, at, size(some) AS trials, reduce(sum = 0, one IN some | sum + one) AS successes
 RETURN at, trials, successes, posterior_mean(successes, trials, $prior_successes, $prior_failures) AS mean,
-  wilson_lower(successes, trials, $z) AS lower, wilson_upper(successes, trials, $z) AS upper
+  wilson_lower(successes, trials, $z_value) AS lower, wilson_upper(successes, trials, $z_value) AS upper
 ORDER BY place;
 
 // name: explaining.turns
@@ -310,22 +310,22 @@ ORDER BY place;
 // doc: the numbers next to the solution are tested.
 // param: trials integer, successes integer
 // returns: direction string, more integer, becomes string, lower float, upper float
-WITH wilson_lower($successes, $trials, $z) AS lower, wilson_upper($successes, $trials, $z) AS upper
+WITH wilson_lower($successes, $trials, $z_value) AS lower, wilson_upper($successes, $trials, $z_value) AS upper
 WITH status(lower, upper, $established, $refuted) AS status
 UNWIND [{direction: 'for', needed: CASE WHEN status <> 'established' AND $established < 1.0
-           THEN rising($trials - $successes, $established, $z) ELSE null END},
+           THEN rising($trials - $successes, $established, $z_value) ELSE null END},
         {direction: 'for', needed: CASE WHEN status = 'refuted' AND $refuted < 1.0
-           THEN falling($trials - $successes, 1.0 - $refuted, $z) ELSE null END},
+           THEN falling($trials - $successes, 1.0 - $refuted, $z_value) ELSE null END},
         {direction: 'against', needed: CASE WHEN status = 'established' AND $established > 0.0
-           THEN falling($successes, $established, $z) ELSE null END},
+           THEN falling($successes, $established, $z_value) ELSE null END},
         {direction: 'against', needed: CASE WHEN status = 'tentative' AND $refuted > 0.0
-           THEN rising($successes, 1.0 - $refuted, $z) ELSE null END}] AS turn
+           THEN rising($successes, 1.0 - $refuted, $z_value) ELSE null END}] AS turn
 WITH status, turn WHERE turn.needed IS NOT NULL
 UNWIND range(-2, 3) AS beside
 WITH status, turn.direction AS direction, toInteger(floor(turn.needed)) - $trials + beside AS more
 WHERE more > 0
 WITH status, direction, more, $trials + more AS trials, $successes + CASE direction WHEN 'for' THEN more ELSE 0 END AS successes
-WITH status, direction, more, wilson_lower(successes, trials, $z) AS lower, wilson_upper(successes, trials, $z) AS upper
+WITH status, direction, more, wilson_lower(successes, trials, $z_value) AS lower, wilson_upper(successes, trials, $z_value) AS upper
 WITH status, direction, more, lower, upper, status(lower, upper, $established, $refuted) AS becomes
 WHERE becomes <> status
 WITH direction, more, lower, upper, becomes
@@ -400,7 +400,7 @@ MATCH (s:Strategy {id: member})
 MATCH (s)<-[:RECOMMENDS]-(h:Heuristic)
 WHERE ($agents IS NULL OR h.agent IN $agents) AND ($types IS NULL OR h.type IN $types)
 WITH id, text, sum(h.trials) AS trials, sum(h.successes) AS successes
-WITH id, text, trials, successes, wilson_lower(successes, trials, $z) AS lower, wilson_upper(successes, trials, $z) AS upper
+WITH id, text, trials, successes, wilson_lower(successes, trials, $z_value) AS lower, wilson_upper(successes, trials, $z_value) AS upper
 RETURN id, text, trials, successes, posterior_mean(successes, trials, $prior_successes, $prior_failures) AS mean, lower, upper,
        status(lower, upper, $established, $refuted) AS status
 ORDER BY id;

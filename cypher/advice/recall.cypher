@@ -132,7 +132,7 @@ WITH agent, error_class, whole, members, reduce(known = [], some IN types | know
      occurrences, first_at, last_at, successes, occurrences + successes AS trials
 WITH agent, error_class, whole, members, types, occurrences, first_at, last_at, successes,
      posterior_mean(occurrences, trials, $prior_successes, $prior_failures) AS confidence,
-     wilson_lower(occurrences, trials, $z) AS lower, wilson_upper(occurrences, trials, $z) AS upper
+     wilson_lower(occurrences, trials, $z_value) AS lower, wilson_upper(occurrences, trials, $z_value) AS upper
 MATCH (s:Strategy {id: whole})
 RETURN members[0] AS id, agent, whole AS strategy_id, s.text AS strategy, error_class, types AS task_types, occurrences, successes,
   confidence, lower, upper, status(lower, upper, $established, $refuted) AS status, first_at, last_at, members

@@ -35,7 +35,7 @@ WHERE h.ns = $ns
 MATCH (h)-[:RECOMMENDS]->(s:Strategy)
 WITH h.type AS task_type, whole(s) AS whole, collect(DISTINCT s.id) AS members, sum(h.trials) AS trials,
   sum(h.successes) AS successes
-WITH task_type, whole, members, trials, successes, wilson_lower(successes, trials, $z) AS lower
+WITH task_type, whole, members, trials, successes, wilson_lower(successes, trials, $z_value) AS lower
 ORDER BY lower DESC, whole
 WITH task_type, max(lower) AS best, count(*) AS tried,
      collect({whole: whole, members: members, trials: trials, successes: successes, lower: lower}) AS records
@@ -65,8 +65,8 @@ MATCH (h:Heuristic)
 WHERE h.ns = $ns
 MATCH (h)-[:RECOMMENDS]->(s:Strategy)
 WITH whole(s) AS whole, h.type AS task_type, h.agent AS agent, sum(h.trials) AS trials, sum(h.successes) AS successes
-WITH whole, task_type, agent, trials, successes, wilson_lower(successes, trials, $z) AS lower, wilson_upper(successes, trials, $z) AS upper
-WITH whole, task_type, collect({agent: agent, trials: trials, successes: successes, lower: lower, upper: upper}) AS records
+WITH whole, task_type, collect({agent: agent, trials: trials, successes: successes, lower: wilson_lower(successes, trials, $z_value),
+     upper: wilson_upper(successes, trials, $z_value)}) AS records
 UNWIND records AS one
 UNWIND records AS other
 WITH whole, task_type, one, other

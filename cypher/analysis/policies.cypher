@@ -30,7 +30,7 @@ WHERE p.ns = $ns AND p.trials >= $at_least
 MATCH (p)-[:IN_STATE]->(s:State)
 WITH coalesce(s.features, s.fingerprint) AS state, p.agent AS agent, p.id AS id, p.trials AS trials,
      p.action_type + CASE WHEN p.action_spec IS NULL THEN '' ELSE ' ' + p.action_spec END AS action,
-     wilson_lower(p.successes, p.trials, $z) AS lower, wilson_upper(p.successes, p.trials, $z) AS upper
+     wilson_lower(p.successes, p.trials, $z_value) AS lower, wilson_upper(p.successes, p.trials, $z_value) AS upper
 ORDER BY lower DESC, trials DESC, id
 WITH state, agent, collect({action: action, lower: lower, upper: upper, trials: trials}) AS ranked
 WITH state, agent, ranked[0] AS best, ranked[1..] AS others
@@ -73,7 +73,7 @@ WITH p, count(x) AS taken_back
 MATCH (p)-[:IN_STATE]->(s:State)
 RETURN coalesce(s.features, s.fingerprint) AS state, p.agent AS agent,
        p.action_type + CASE WHEN p.action_spec IS NULL THEN '' ELSE ' ' + p.action_spec END AS action, taken_back,
-       p.crystallized AS crystallized, p.trials AS trials, p.successes AS successes, wilson_lower(p.successes, p.trials, $z) AS lower
+       p.crystallized AS crystallized, p.trials AS trials, p.successes AS successes, wilson_lower(p.successes, p.trials, $z_value) AS lower
 ORDER BY taken_back DESC, trials DESC, state, agent, action
 LIMIT $limit;
 

@@ -8,7 +8,7 @@
 MATCH (s:Strategy)
 WHERE s.ns = $ns AND s.trials > 0
 RETURN s.text AS strategy, s.trials AS trials, s.successes AS successes,
-       wilson_lower(s.successes, s.trials, $z) AS lower, wilson_upper(s.successes, s.trials, $z) AS upper
+       wilson_lower(s.successes, s.trials, $z_value) AS lower, wilson_upper(s.successes, s.trials, $z_value) AS upper
 ORDER BY lower DESC, trials DESC, strategy
 LIMIT $limit;
 

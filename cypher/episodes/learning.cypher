@@ -508,7 +508,7 @@ ORDER BY id, index;
 CALL {
   MATCH (s:Strategy)
   WHERE s.ns = $ns AND s.trials > 0 AND s.merged_into IS NULL
-  WITH s, wilson_lower(s.successes, s.trials, $z) AS lower,
+  WITH s, wilson_lower(s.successes, s.trials, $z_value) AS lower,
        posterior_mean(s.successes, s.trials, $prior_successes, $prior_failures) AS mean
   ORDER BY lower DESC, mean DESC, s.id
   LIMIT $limit
@@ -520,7 +520,7 @@ CALL {
   RETURN s.merged_into AS whole, collect(s.id) AS members, sum(s.trials) AS trials, sum(s.successes) AS successes,
          sum(s.credit_sum) AS credit_sum, sum(s.score_sum) AS score_sum, max(s.last_used_at) AS last_used_at
 }
-WITH whole, members, trials, successes, credit_sum, score_sum, last_used_at, wilson_lower(successes, trials, $z) AS lower,
+WITH whole, members, trials, successes, credit_sum, score_sum, last_used_at, wilson_lower(successes, trials, $z_value) AS lower,
      posterior_mean(successes, trials, $prior_successes, $prior_failures) AS mean
 ORDER BY lower DESC, mean DESC, whole
 LIMIT $limit
@@ -528,7 +528,7 @@ UNWIND members AS member
 MATCH (s:Strategy {id: member})-[o:OUTCOME]->(t:Task)
 WITH whole, trials, successes, credit_sum, score_sum, last_used_at, lower, mean, count(DISTINCT t.id) AS tasks,
      collect(DISTINCT o.agent) AS agents
-WITH whole, trials, successes, credit_sum, score_sum, last_used_at, lower, mean, tasks, agents, wilson_upper(successes, trials, $z) AS upper
+WITH *, wilson_upper(successes, trials, $z_value) AS upper
 MATCH (s:Strategy {id: whole})
 RETURN s.id AS id, s.text AS text, trials, successes, mean, lower, upper, status(lower, upper, $established, $refuted) AS status,
        mean_score(score_sum, credit_sum) AS mean_score, last_used_at, tasks, agents
@@ -549,7 +549,7 @@ WITH whole(s) AS whole, sum(o.trials) AS trials, sum(o.successes) AS successes, 
   sum(o.score_sum) AS score_sum, max(o.last_at) AS last_used_at, count(DISTINCT t.id) AS tasks, collect(DISTINCT o.agent) AS agents
 WITH whole, trials, successes, credit_sum, score_sum, last_used_at, tasks, agents,
      posterior_mean(successes, trials, $prior_successes, $prior_failures) AS mean,
-     wilson_lower(successes, trials, $z) AS lower, wilson_upper(successes, trials, $z) AS upper
+     wilson_lower(successes, trials, $z_value) AS lower, wilson_upper(successes, trials, $z_value) AS upper
 ORDER BY lower DESC, mean DESC, whole
 LIMIT $limit
 MATCH (s:Strategy {id: whole})

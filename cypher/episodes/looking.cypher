@@ -62,11 +62,11 @@ ORDER BY place DESC, id DESC;
 MATCH (t:Task)
 WHERE t.ns = $ns AND t.episodes > 0 AND ($task_type IS NULL OR t.type = $task_type)
 WITH t, CASE $sort WHEN 'trials' THEN toFloat(t.episodes) WHEN 'latest' THEN toFloat(t.described_at)
-  WHEN 'best' THEN wilson_lower(t.successes, t.episodes, $z) ELSE 0.0 - wilson_upper(t.successes, t.episodes, $z) END AS place
+  WHEN 'best' THEN wilson_lower(t.successes, t.episodes, $z_value) ELSE 0.0 - wilson_upper(t.successes, t.episodes, $z_value) END AS place
 ORDER BY place DESC, t.id
 LIMIT $limit
 RETURN t.id AS id, t.key AS key, t.description AS text, t.type AS task_type, t.episodes AS trials, t.successes AS successes,
-  wilson_lower(t.successes, t.episodes, $z) AS lower, wilson_upper(t.successes, t.episodes, $z) AS upper,
+  wilson_lower(t.successes, t.episodes, $z_value) AS lower, wilson_upper(t.successes, t.episodes, $z_value) AS upper,
   t.score_sum AS score_sum, t.described_at AS last_at
 ORDER BY place DESC, id;
 
@@ -80,8 +80,8 @@ MATCH (a)-[:RAN]->(e:Episode)-[:ATTEMPTED]->(t:Task)
 WHERE $types IS NULL OR e.type IN $types
 WITH t, count(*) AS trials, sum(CASE WHEN e.success THEN 1 ELSE 0 END) AS successes, sum(e.score) AS score_sum,
   max(coalesce(e.ended_at, e.started_at, e.recorded_at)) AS last_at
-RETURN t.id AS id, t.key AS key, trials, successes, wilson_lower(successes, trials, $z) AS lower,
-  wilson_upper(successes, trials, $z) AS upper, score_sum, last_at
+RETURN t.id AS id, t.key AS key, trials, successes, wilson_lower(successes, trials, $z_value) AS lower,
+  wilson_upper(successes, trials, $z_value) AS upper, score_sum, last_at
 ORDER BY id;
 
 // name: looking.best_on
@@ -103,7 +103,7 @@ WHERE a.name IN $agents
 WITH t.id AS task, s.id AS way, count(*) AS trials,
   sum(CASE WHEN worked(e.success, u.failed) THEN 1 ELSE 0 END) AS successes
 //?
-WITH task, way, trials, successes, wilson_lower(successes, trials, $z) AS lower
+WITH task, way, trials, successes, wilson_lower(successes, trials, $z_value) AS lower
 ORDER BY lower DESC, trials DESC, way
 WITH task, collect({way: way, trials: trials, successes: successes, lower: lower}) AS ways
 WITH task, size(ways) AS strategies, ways[..5] AS best

@@ -5,7 +5,7 @@
 // returns: trials integer, successes integer, mean float, lower float, upper float, status string
 UNWIND $rows AS row
 WITH row.trials AS trials, row.successes AS successes
-WITH trials, successes, wilson_lower(successes, trials, $z) AS lower, wilson_upper(successes, trials, $z) AS upper
+WITH trials, successes, wilson_lower(successes, trials, $z_value) AS lower, wilson_upper(successes, trials, $z_value) AS upper
 RETURN trials, successes, posterior_mean(successes, trials, $prior_successes, $prior_failures) AS mean, lower, upper,
        status(lower, upper, $established, $refuted) AS status
 ORDER BY trials, successes;
@@ -17,10 +17,10 @@ ORDER BY trials, successes;
 // returns: trials integer, successes integer, more integer
 UNWIND $rows AS row
 WITH row.trials AS trials, row.successes AS successes,
-     toInteger(floor(rising(row.trials - row.successes, $threshold, $z))) - row.trials AS solved,
+     toInteger(floor(rising(row.trials - row.successes, $threshold, $z_value))) - row.trials AS solved,
      CASE WHEN $min_events > row.trials THEN $min_events - row.trials ELSE 0 END AS least
 UNWIND [least] + [beside IN [-2, -1, 0, 1, 2, 3] | solved + beside] AS more
 WITH trials, successes, solved, least, more
-WHERE more >= least AND (wilson_lower(successes + more, trials + more, $z) > $threshold OR more = solved + 3)
+WHERE more >= least AND (wilson_lower(successes + more, trials + more, $z_value) > $threshold OR more = solved + 3)
 RETURN trials, successes, min(more) AS more
 ORDER BY trials, successes;

@@ -41,7 +41,7 @@ MATCH (e)-[u:USED]->(s:Strategy)
 WHERE u.applied AND e.type <> 'general' AND (praised(earned(e.score, u.failed)) OR blamed(earned(e.score, u.failed)))
 //?
 WITH s.id AS id, count(*) AS counted, sum(CASE WHEN praised(earned(e.score, u.failed)) THEN 1 ELSE 0 END) AS worked
-WITH id, counted, worked, wilson_lower(worked, counted, $z) AS lower
+WITH id, counted, worked, wilson_lower(worked, counted, $z_value) AS lower
 WHERE worked >= 3 AND lower > 0.5
 RETURN id, counted
 ORDER BY id;

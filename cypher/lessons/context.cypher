@@ -36,7 +36,7 @@ ORDER BY n DESC, id
 LIMIT $limit
 MATCH (s:Strategy {id: id})
 RETURN id, s.text AS strategy, here_trials, here_successes, near_trials, near_successes,
-       posterior_mean(k, n, $prior_successes, $prior_failures) AS confidence, wilson_lower(k, n, $z) AS lower,
+       posterior_mean(k, n, $prior_successes, $prior_failures) AS confidence, wilson_lower(k, n, $z_value) AS lower,
        posterior_mean(n - k, n, $prior_successes, $prior_failures) AS failing
 ORDER BY lower DESC, confidence DESC, strategy, id;
 
@@ -167,7 +167,7 @@ ORDER BY odds DESC, id
 LIMIT $looked_at
 MATCH (h:Heuristic {id: id})
 WITH h, posterior_mean(h.successes, h.trials, $prior_successes, $prior_failures) AS confidence,
-     wilson_lower(h.successes, h.trials, $z) AS lower
+     wilson_lower(h.successes, h.trials, $z_value) AS lower
 ORDER BY lower DESC, confidence DESC, h.id
 LIMIT $most_heuristics
 RETURN 'heuristics' AS part,
@@ -181,7 +181,7 @@ LIMIT $looked_at
 MATCH (p:AntiPattern {id: id})
 WITH p, p.occurrences + p.successes AS trials
 WITH p, posterior_mean(p.occurrences, trials, $prior_successes, $prior_failures) AS confidence,
-     wilson_lower(p.occurrences, trials, $z) AS lower
+     wilson_lower(p.occurrences, trials, $z_value) AS lower
 ORDER BY lower DESC, confidence DESC, p.id
 LIMIT $most_anti_patterns
 RETURN 'anti-patterns' AS part,

@@ -34,7 +34,7 @@ RETURN count(*) AS removed;
 // name: lessons.heuristics
 // install: heuristics
 // doc: The heuristics of agents on types of tasks, best lower bound first; those of merged strategies count as one.
-// param: agents, task_type string = null, at_least integer = 3, above float = 0.5, min_confidence float = 0.0, z, prior_successes
+// param: agents, task_type string = null, at_least integer = 3, above float = 0.5, min_confidence float = 0.0, z_value, prior_successes
 // param: prior_failures, established, refuted, limit integer = 1000000000
 // returns: heuristic_columns
 CALL {
@@ -51,7 +51,7 @@ WITH h.agent AS agent, h.type AS task_type, whole(s) AS one, min(CASE WHEN s.id 
 WHERE trials >= $at_least
 WITH coalesce(own, first) AS id, agent, task_type, one, members, trials, successes, credit_sum, score_sum, first_at, last_at,
      posterior_mean(successes, trials, $prior_successes, $prior_failures) AS confidence,
-     wilson_lower(successes, trials, $z) AS lower, wilson_upper(successes, trials, $z) AS upper
+     wilson_lower(successes, trials, $z_value) AS lower, wilson_upper(successes, trials, $z_value) AS upper
 WHERE confidence > $above AND confidence >= $min_confidence
 WITH id, agent, task_type, one, members, trials, successes, credit_sum, score_sum, first_at, last_at, confidence, lower, upper
 ORDER BY lower DESC, confidence DESC, id
@@ -86,7 +86,8 @@ WITH agent, task_type, one, members, trials, successes, credit_sum, score_sum, f
      reduce(sum = toFloat(trials), p IN pooled | sum + p.similarity * p.trials) AS n,
      reduce(sum = toFloat(successes), p IN pooled | sum + p.similarity * p.successes) AS k
 WITH members[0] AS id, agent, task_type, one, members, trials, successes, credit_sum, score_sum, first_at, last_at, pooled, n, k,
-     posterior_mean(k, n, $prior_successes, $prior_failures) AS confidence, wilson_lower(k, n, $z) AS lower, wilson_upper(k, n, $z) AS upper
+     posterior_mean(k, n, $prior_successes, $prior_failures) AS confidence,
+     wilson_lower(k, n, $z_value) AS lower, wilson_upper(k, n, $z_value) AS upper
 WHERE n >= $at_least AND confidence > $above AND confidence >= $min_confidence
 MATCH (s:Strategy {id: one})
 RETURN heuristic_columns(s), pooled, n AS pooled_trials, k AS pooled_successes
@@ -114,8 +115,8 @@ ORDER BY at DESC, episode DESC;
 // install: anti_patterns
 // doc: The anti-patterns of agents, strategies with classes of errors, most certain first; those of merged strategies count as one.
 // doc: Successes are those of the agent with the strategy on the types of tasks of these failures.
-// param: agents, task_type string = null, at_least integer = 2, min_confidence float = 0.0, z, prior_successes, prior_failures, established
-// param: refuted, limit integer = 1000000000
+// param: agents, task_type string = null, at_least integer = 2, min_confidence float = 0.0, z_value, prior_successes, prior_failures
+// param: established, refuted, limit integer = 1000000000
 // returns: id string, agent string, strategy_id string, strategy string, error_class string, task_types list, occurrences integer
 // returns: successes integer, confidence float, lower float, upper float, status string, first_at integer, last_at integer, members list
 CALL {
@@ -134,7 +135,7 @@ WITH coalesce(own, first) AS id, agent, error_class, one, members, types, occurr
      occurrences + successes AS trials
 WITH id, agent, error_class, one, members, types, occurrences, first_at, last_at, successes,
      posterior_mean(occurrences, trials, $prior_successes, $prior_failures) AS confidence,
-     wilson_lower(occurrences, trials, $z) AS lower, wilson_upper(occurrences, trials, $z) AS upper
+     wilson_lower(occurrences, trials, $z_value) AS lower, wilson_upper(occurrences, trials, $z_value) AS upper
 WHERE confidence >= $min_confidence
 WITH id, agent, error_class, one, members, types, occurrences, first_at, last_at, successes, confidence, lower, upper
 ORDER BY lower DESC, confidence DESC, id
@@ -158,7 +159,7 @@ MATCH (t)<-[o:OUTCOME]-(s:Strategy)
 WHERE $agents IS NULL OR o.agent IN $agents
 WITH id, own, whole(s) AS strategy_id, sum(o.trials) AS trials, sum(o.successes) AS successes
 WITH id, strategy_id = own AS itself, strategy_id, trials, successes,
-     posterior_mean(successes, trials, $prior_successes, $prior_failures) AS mean, wilson_lower(successes, trials, $z) AS lower
+     posterior_mean(successes, trials, $prior_successes, $prior_failures) AS mean, wilson_lower(successes, trials, $z_value) AS lower
 ORDER BY id, lower DESC, mean DESC, strategy_id
 WITH id, itself, collect(strategy_id)[0] AS strategy_id, collect(trials)[0] AS trials, collect(successes)[0] AS successes,
      collect(mean)[0] AS mean, collect(lower)[0] AS lower
@@ -174,7 +175,7 @@ WHERE h.ns = $ns AND h.type IN $types AND ($agents IS NULL OR h.agent IN $agents
 MATCH (h)-[:RECOMMENDS]->(s:Strategy)
 WITH h.type AS task_type, whole(s) AS strategy_id, sum(h.trials) AS trials, sum(h.successes) AS successes
 RETURN task_type, strategy_id, trials, successes, posterior_mean(successes, trials, $prior_successes, $prior_failures) AS mean,
-       wilson_lower(successes, trials, $z) AS lower
+       wilson_lower(successes, trials, $z_value) AS lower
 ORDER BY task_type, lower DESC, mean DESC, strategy_id;
 
 // name: lessons.sentences

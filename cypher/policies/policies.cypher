@@ -163,7 +163,7 @@ MATCH (s)<-[:IN_STATE]-(p:Policy)
 WHERE p.agent = $agent AND p.active
 WITH s, p, worth(p, $at, $rate, $strength) AS score
 ORDER BY score DESC, p.id LIMIT 1
-WITH s, p, score, wilson_lower(p.successes, p.trials, $z) AS lower, wilson_upper(p.successes, p.trials, $z) AS upper
+WITH s, p, score, wilson_lower(p.successes, p.trials, $z_value) AS lower, wilson_upper(p.successes, p.trials, $z_value) AS upper
 RETURN policy_columns(p, s, lower, upper), score, EXISTS { MATCH (s)<-[:IN_STATE]-(:Policy)-[:HAS_CYCLE]->(:Cycle) } AS cyclic;
 
 // name: policies.values
@@ -178,9 +178,9 @@ WITH s, s.ns AS ns WHERE ns = $ns
 MATCH (s)<-[:IN_STATE]-(p:Policy)
 WHERE ($agent IS NULL OR p.agent = $agent) AND (p.active OR NOT $only_active)
 OPTIONAL MATCH (p)-[:HAS_CYCLE]->(c:Cycle)
-WITH s, p, collect(c) AS cycles, wilson_lower(p.successes, p.trials, $z) AS lower, wilson_upper(p.successes, p.trials, $z) AS upper
-WITH s, p, lower, upper, [c IN cycles | c.timezone] AS timezones,
-  worth(p, $at, $rate, $strength) + swung(cycles, $clocks)
+WITH s, p, collect(c) AS cycles, wilson_lower(p.successes, p.trials, $z_value) AS lower,
+     wilson_upper(p.successes, p.trials, $z_value) AS upper
+WITH s, p, lower, upper, [c IN cycles | c.timezone] AS timezones, worth(p, $at, $rate, $strength) + swung(cycles, $clocks)
      + coalesce(pressed($pressure, ($at - p.last_updated_at) / 86400000.0), 0.0) AS score
 RETURN policy_columns(p, s, lower, upper), score, timezones
 ORDER BY score DESC, id;
@@ -192,7 +192,7 @@ ORDER BY score DESC, id;
 MATCH (p:Policy {id: $id})
 WITH p, p.ns AS ns WHERE ns = $ns
 MATCH (p)-[:IN_STATE]->(s:State)
-WITH s, p, wilson_lower(p.successes, p.trials, $z) AS lower, wilson_upper(p.successes, p.trials, $z) AS upper
+WITH s, p, wilson_lower(p.successes, p.trials, $z_value) AS lower, wilson_upper(p.successes, p.trials, $z_value) AS upper
 RETURN policy_columns(p, s, lower, upper), p.q AS score;
 
 // name: policies.list
@@ -204,7 +204,7 @@ MATCH (p:Policy)
 WHERE p.ns = $ns AND ($agent IS NULL OR p.agent = $agent)
 WITH p ORDER BY p.active DESC, p.q DESC, p.id LIMIT $limit
 MATCH (p)-[:IN_STATE]->(s:State)
-WITH s, p, wilson_lower(p.successes, p.trials, $z) AS lower, wilson_upper(p.successes, p.trials, $z) AS upper
+WITH s, p, wilson_lower(p.successes, p.trials, $z_value) AS lower, wilson_upper(p.successes, p.trials, $z_value) AS upper
 RETURN policy_columns(p, s, lower, upper), p.q AS score
 ORDER BY p.active DESC, score DESC, id;
 

@@ -137,7 +137,7 @@ WITH place, count(*) AS count, avg(probability) AS mean, sum(came) AS happened, 
      sum(0.0 - log(CASE WHEN given < 1e-15 THEN 1e-15 WHEN given > 1.0 - 1e-15 THEN 1.0 - 1e-15 ELSE given END)) AS losses
 ORDER BY place
 WITH collect({place: place, count: count, mean: mean, successes: happened, share: toFloat(happened) / count,
-              lower: wilson_lower(happened, count, $z), upper: wilson_upper(happened, count, $z)}) AS places,
+              lower: wilson_lower(happened, count, $z_value), upper: wilson_upper(happened, count, $z_value)}) AS places,
      sum(count) AS total, sum(happened) AS came, sum(squares) AS squares, sum(losses) AS losses, sum(abs(mean * count - happened)) AS gaps
 WITH places, total, came, squares, losses, gaps, CASE WHEN total = 0 THEN null ELSE toFloat(total) END AS n
 RETURN total AS count, came AS happened, came / n AS base_rate, squares / n AS brier, came / n * (1.0 - came / n) AS baseline,

@@ -92,7 +92,7 @@ RETURN count(*) AS linked;
 // returns: merged_into string
 MATCH (s:Strategy)
 WHERE s.id IN $ids AND toString(s.ns) = $ns
-WITH s, wilson_lower(s.successes, s.trials, $z) AS lower, wilson_upper(s.successes, s.trials, $z) AS upper
+WITH s, wilson_lower(s.successes, s.trials, $z_value) AS lower, wilson_upper(s.successes, s.trials, $z_value) AS upper
 RETURN s.id AS id, s.text AS text, s.trials AS trials, s.successes AS successes,
        posterior_mean(s.successes, s.trials, $prior_successes, $prior_failures) AS mean, lower, upper,
        status(lower, upper, $established, $refuted) AS status, s.merged_into AS merged_into;

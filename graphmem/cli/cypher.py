@@ -107,15 +107,15 @@ def procedures() -> None:
 def list_(options: Options, name: str | None, subject: str | None, wanted: tuple[str, ...]) -> None:
     """List the procedures, or print the procedure NAME as Cypher for Neo4j Browser.
 
-    The column custom.graphmem. has their names on a server; names in brackets are those of their
-    parameters there. Some have optional lines; without --with, all lines are shown, with marks.
+    The column custom.graphmem. has their names on a server. Some have optional lines; without
+    --with, all lines are shown, with marks.
     """
     if name is not None:
         if subject is not None:
             raise click.UsageError("give NAME or --subject")
         _print_text(options, name, wanted)
         return
-    from graphmem.store.installing import CALLED, PREFIX, called, renames
+    from graphmem.store.installing import CALLED, PREFIX, called
     from graphmem.store.queries import catalog
 
     rows: list[dict[str, Any]] = [
@@ -125,7 +125,6 @@ def list_(options: Options, name: str | None, subject: str | None, wanted: tuple
             "parameters": {name: param.type for name, param in query.params.items()},
             "returns": dict(query.returns),
             "install": called(query),
-            "renamed": renames(query) if query.install else {},
             "doc": query.doc,
         }
         for query in (catalog().subject(subject) if subject else catalog())
@@ -135,10 +134,7 @@ def list_(options: Options, name: str | None, subject: str | None, wanted: tuple
         f"procedure=name mode parameters {CALLED}{PREFIX}=install what=doc",
         f"no procedure begins with {subject!r}",
         CELL,
-        parameters=lambda row: [
-            f"{name} ({row['renamed'][name]})" if name in row["renamed"] else name
-            for name in row["parameters"]
-        ],
+        parameters=lambda row: [*row["parameters"]],
         install=lambda row: (row["install"] or "").rpartition(".")[2],
     )
 

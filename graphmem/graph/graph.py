@@ -21,8 +21,8 @@ class Graph:
     """One namespace of a store, with the settings and the clock in force.
 
     Explicit settings go before those that the memory keeps (``KEPT``), and these before defaults.
-    Procedures are called by name, with ``$ns``, ``$now`` and ``$z`` filled in; options after the
-    name choose the optional lines of a statement.
+    Procedures are called by name, with ``$ns``, ``$now`` and ``$z_value`` filled in; options after
+    the name choose the optional lines of a statement.
     """
 
     def __init__(self, store: Store, namespace: str, settings: Settings) -> None:
@@ -57,7 +57,7 @@ class Graph:
             name: kept[name] for name in KEPT if kept.get(name) is not None and name not in own
         }
         self._settings = self.given.model_copy(update=update) if update else self.given
-        self._common: dict[str, Any] = {"ns": self.ns, "z": self._settings.z}
+        self._common: dict[str, Any] = {"ns": self.ns, "z_value": self._settings.z}
         self._known: dict[tuple[str, ...], tuple[Query, dict[str, Any], bool]] = {}
         self._settled = all(kept.get(name) is not None for name in KEPT)
 

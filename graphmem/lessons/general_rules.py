@@ -304,7 +304,8 @@ def _derive(
             for first, beyond in ranges(every, USES)
         )
     rows: list[Row] = []
-    likely = [row for only in asked for row in read("consolidation.likely_strategies", z=z, **only)]
+    find, limits = "consolidation.likely_strategies", {"z_value": z}
+    likely = [row for only in asked for row in read(find, **limits, **only)]
     for ids in weighed(((row["id"], row["counted"]) for row in likely), USES):
         rows += read("consolidation.repeated_strategies", ids=ids)
     if groups:

@@ -238,7 +238,8 @@ class Policies(Values):
         agent = checked_agent(agent)
         rows = self._graph.transact(lambda tx: _crystallize(tx, agent, limits))
         counts = {(0, 0), *((row["trials"], row["successes"]) for row in rows)}
-        more = rates_of(self._graph, counts, "rates.more", **limits.model_dump())
+        asked = limits.model_dump(exclude={"z"}) | {"z_value": limits.z}
+        more = rates_of(self._graph, counts, "rates.more", **asked)
         by_change: defaultdict[str, list[Candidate]] = defaultdict(list)
         for row in rows:
             candidate = Candidate(

@@ -67,8 +67,6 @@ class Installed(BaseModel):
     signature: str
     """Name, inputs and outputs; of a dropped procedure the name alone."""
     done: Literal["installed", "updated", "unchanged", "dropped"]
-    renamed: dict[str, str] = {}
-    """Renamed inputs and outputs: graphmem's names to installed names."""
 
     @property
     def short(self) -> str:
@@ -95,7 +93,7 @@ def install(
         AuthenticationError: the user may not administer the server.
         UnavailableError: some could not be called in time; they may be callable later.
     """
-    entries = {f"{PREFIX}{query.install}": (query, _entry(query)) for query in procedures or _all()}
+    entries = {f"{PREFIX}{query.install}": _entry(query) for query in procedures or _all()}
     server, database, stored = _stored(store)
     for name in entries.keys() & stored.keys():
         if not _MARK.search(stored[name]):
@@ -104,7 +102,7 @@ def install(
                 f"database system: CALL apoc.custom.dropProcedure('{name}', DATABASE)"
             )
     report = _drop(server, database, stored, but=entries.keys())
-    for name, (query, entry) in entries.items():
+    for name, entry in entries.items():
         before = stored.get(name, "")
         done: Literal["installed", "updated", "unchanged"] = "updated" if before else "installed"
         if before.startswith(entry["doc"]):
@@ -113,9 +111,8 @@ def install(
             entry["doc"] += f" {secrets.token_hex(4)}]"
             server.administer(_PUT, **entry, database=database)
         signed = CALLED + entry["signature"]
-        named = Installed(name=CALLED + name, signature=signed, done=done, renamed=renames(query))
-        report.append(named)
-    _wait(server, database, {CALLED + name: entry for name, (_, entry) in entries.items()}, timeout)
+        report.append(Installed(name=CALLED + name, signature=signed, done=done))
+    _wait(server, database, {CALLED + name: entry for name, entry in entries.items()}, timeout)
     return sorted(report, key=lambda item: item.name)
 
 
@@ -134,19 +131,13 @@ def uninstall(store: Store) -> list[Installed]:
 
 def signature(query: Query) -> str:
     """Return the signature for APOC, with optional inputs last, because calls are positional."""
-    names = renames(query)
     inputs = [
-        f"{names.get(param.name, param.name)}{_default(query, param)} :: {_type(param.type)}"
+        f"{param.name}{_default(query, param)} :: {_type(param.type)}"
         for param in sorted(query.params.values(), key=lambda param: param.default is not ...)
     ]
     outputs = ", ".join(f"{name} :: {_type(kind)}" for name, kind in query.returns.items())
     results = f"({outputs})" if outputs else "VOID"
     return f"{PREFIX}{query.install}({', '.join(inputs)}) :: {results}"
-
-
-def renames(query: Query) -> dict[str, str]:
-    """Return the inputs of one letter, which APOC cannot express, with their new names."""
-    return {name: f"{name}_value" for name in query.params if len(name) < 2}
 
 
 def called(query: Query) -> str | None:
@@ -160,8 +151,7 @@ def _all() -> list[Query]:
 
 def _entry(query: Query) -> dict[str, str]:
     """Return what APOC is given of a procedure; the mark in ``doc`` is to be closed."""
-    statement = re.sub(r"\$(\w)\b", r"$\1_value", query.text)
-    entry = {"signature": signature(query), "statement": statement, "mode": query.mode}
+    entry = {"signature": signature(query), "statement": query.text, "mode": query.mode}
     fingerprint = digest(json.dumps([*entry.values(), query.doc]))[:12]
     return entry | {"doc": f"{query.doc} [graphmem {_version()} {fingerprint}"}
 

@@ -276,7 +276,7 @@ def test_all_trials_of_a_policy_count_wherever_they_come_from(
 
 def status(k: int, n: int, limits: dict[str, float]) -> str:
     """The status by the formulas of the procedures, step by step: at a tie a last digit counts."""
-    z = limits["z"]
+    z = limits["z_value"]
     if n == 0:
         lower, upper = 0.0, 1.0
     else:
@@ -292,7 +292,7 @@ def status(k: int, n: int, limits: dict[str, float]) -> str:
 @hypothesis.given(
     trials=st.integers(0, 300),
     share=st.floats(0, 1),
-    z=st.sampled_from([0.5, 1.0, 1.96, 3.0]),
+    z_value=st.sampled_from([0.5, 1.0, 1.96, 3.0]),
     established=st.sampled_from([0.0, 0.3, 0.6, 0.75, 0.9]),
     refuted=st.sampled_from([0.1, 0.25, 0.4, 0.7, 1.0]),
 )

@@ -283,7 +283,7 @@ def test_what_fails_although_nothing_is_better_on_the_type(memory: Memory) -> No
     # On trips walking fails, but riding is better. On meals walking is the best that is known,
     # over both agents together, and fails now and then.
     columns = "agent strategy error_class task_type occurrences trials successes others lower"
-    [(*row, lower)] = asked(memory, "no_alternative", columns, z=1.0)
+    [(*row, lower)] = asked(memory, "no_alternative", columns, z_value=1.0)
     assert row == ["grace", "walk", "too far", "meal", 2, 6, 4, 1]
     # 4 of 6 with z = 1
     assert lower == pytest.approx((2 / 3 + 1 / 12 - (1 / 27 + 1 / 144) ** 0.5) / (7 / 6))
@@ -306,7 +306,7 @@ def test_disputed_is_a_lower_bound_over_the_upper_bound_of_another_agent(memory:
         ("ask", "general", "ada", 6, 6, high, "grace", 0, 6, low)
     ]
     # At z = 1 the bounds are narrower: 3 of 4 is from 0.5 to 0.9.
-    rows = memory.query("analysis.disputed_strategies", z=1.0)
+    rows = memory.query("analysis.disputed_strategies", z_value=1.0)
     assert [(row["strategy"], row["works_for"], row["fails_for"]) for row in rows] == [
         ("ask", "ada", "grace"),
         ("guess", "ada", "grace"),

@@ -153,7 +153,7 @@ def test_errors_are_the_same_only_where_their_wording_is() -> None:
 
 def bounds(memory: Memory, k: int, n: int, z: float = 1.96) -> dict[str, Any]:
     """Ask the store itself, by the procedure that weighs counts."""
-    return memory.query("rates.weigh", rows=[{"trials": n, "successes": k}], z=z)[0]
+    return memory.query("rates.weigh", rows=[{"trials": n, "successes": k}], z_value=z)[0]
 
 
 def test_the_wilson_lower_bound_is_the_peers(memory: Memory) -> None:

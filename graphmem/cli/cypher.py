@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from graphmem.cli.main import Command, Group, Options, example, several
+from graphmem.cli.main import Command, Group, Options, example
 from graphmem.cli.policies import parse_value
 from graphmem.cli.printing import CELL, print_json, print_table, to_plain
 from graphmem.errors import NotFoundError, shown
@@ -26,35 +26,26 @@ _NAMES = "`graphmem procedures list --subject analysis` says what each name answ
 @example('--url ./airline.graph query -e "MATCH (s:Strategy) RETURN s.text AS text LIMIT 5"')
 @click.argument("name", required=False)
 @click.option("-e", "--execute", "text", metavar="CYPHER", help="Cypher that only reads.")
-@click.option(
-    "--file", type=click.Path(exists=True, dir_okay=False, allow_dash=True), help="File of Cypher."
-)
 @click.option("-p", "--param", "given", multiple=True, metavar="NAME=VALUE", help="A parameter.")
 @click.option("--csv", "as_csv", is_flag=True, help="Print CSV.")
-def query(options: Options, /, name: str | None, as_csv: bool, **how: Any) -> None:
+def query(
+    options: Options, name: str | None, text: str | None, given: tuple[str, ...], as_csv: bool
+) -> None:
     """Run a query that only reads.
 
-    It is a NAME from `graphmem procedures list`, a text, or a file. A parameter is JSON if it
-    parses as JSON, else text; $ns is the namespace. Your own Cypher may only read the graph, for
+    It is a NAME from `graphmem procedures list`, or a text. A parameter is JSON if it parses as
+    JSON, else text; $ns is the namespace. Your own Cypher may only read the graph, for
     GRAPHMEM_QUERY_SECONDS (60). Rows after GRAPHMEM_QUERY_ROWS (10000) are cut.
     """
-    text, file = how["text"], how["file"]
-    if sum(part is not None for part in (name, text, file)) != 1:
-        raise click.UsageError(f"give one of NAME, --execute CYPHER and --file FILE; {_NAMES}")
+    if (name is None) is (text is None):
+        raise click.UsageError(f"give NAME or --execute CYPHER; {_NAMES}")
     parameters: dict[str, Any] = {}
-    for item in how["given"]:
+    for item in given:
         parameter, equals, value = item.partition("=")
         if not equals or not parameter.isidentifier():
             raise click.UsageError(f"--param {item!r}: give NAME=VALUE")
         parameters[parameter] = parse_value(value)
-    cypher = text or ""
-    if name is not None:
-        cypher = _find_query(name)
-    elif file is not None:
-        from graphmem.seeding.sources import Source
-
-        with Source(file).open() as (_, stream):
-            cypher = stream.read().decode(errors="surrogateescape")
+    cypher = text or "" if name is None else _find_query(name)
     rows = options.memory().query(cypher, parameters)
     columns = list(rows[0]) if rows else []
     if as_csv:
@@ -103,17 +94,15 @@ def procedures() -> None:
 @example("procedures list learning.best")
 @click.argument("name", required=False)
 @click.option("--subject", help="Only those whose names begin with this.")
-@several("--with", "wanted", metavar="OPTION", help="With NAME: with the lines for this option.")
-def list_(options: Options, name: str | None, subject: str | None, wanted: tuple[str, ...]) -> None:
+def list_(options: Options, name: str | None, subject: str | None) -> None:
     """List the procedures, or print the procedure NAME as Cypher for Neo4j Browser.
 
-    The column custom.graphmem. has their names on a server. Some have optional lines; without
-    --with, all lines are shown, with marks.
+    The column custom.graphmem. has their names on a server. Optional lines have marks.
     """
     if name is not None:
         if subject is not None:
             raise click.UsageError("give NAME or --subject")
-        _print_text(options, name, wanted)
+        _print_text(options, name)
         return
     from graphmem.store.installing import CALLED, PREFIX, called
     from graphmem.store.queries import catalog
@@ -139,12 +128,10 @@ def list_(options: Options, name: str | None, subject: str | None, wanted: tuple
     )
 
 
-def _print_text(options: Options, name: str, wanted: tuple[str, ...]) -> None:
+def _print_text(options: Options, name: str) -> None:
     from graphmem.store.queries import procedure
 
     query = procedure(name)
-    if wanted:
-        query = query.wanting(*wanted)
     if options.as_json:
         print_json({"name": query.name, "mode": query.mode, "doc": query.doc, "text": query.text})
         return

@@ -101,9 +101,6 @@ def settle(options: Options, /, episode: str, **outcome: Any) -> None:
 @click.option("--map", metavar="MAP", help="What fields mean: FIELD=PATH,..., or a TOML file.")
 @click.option("--format", "format_name", metavar="NAME", help="Log format; default: by content.")
 @click.option("--agent", help="Name of the agent, instead of the one in the log.")
-@click.option(
-    "--batch-size", type=click.IntRange(1, 100_000), default=100, help="Records in a transaction."
-)
 @click.option("--limit", type=click.IntRange(1), help="Most records of each file.")
 @click.option(
     "--outcomes", metavar="FILE", help="Outcomes by key: CSV (key, success or score, at), or JSON."
@@ -193,7 +190,6 @@ def seed(
 def _preview(options: Options, sources: list[Source], how: dict[str, Any]) -> None:
     from graphmem.seeding.run import PREVIEW, LogReader
 
-    how.pop("batch_size")
     limit = how.pop("limit") or PREVIEW
     reader = LogReader(sources, **how)
     for shown in reader.preview(limit):

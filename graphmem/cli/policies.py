@@ -22,14 +22,12 @@ with_state = click.argument("state", nargs=-1, required=True, metavar="STATE..."
 
 
 def parse_json(text: str) -> Any:
-    """Return what a text says as JSON; NaN and Infinity, which Python accepts, are refused."""
-
-    def refuse(name: str) -> Any:
-        raise ValueError(f"{name} is not a JSON number")
+    """Return what a text says as JSON."""
+    from pydantic_core import from_json
 
     try:
-        return json.loads(text, parse_constant=refuse)
-    except (ValueError, RecursionError) as error:
+        return from_json(text, allow_inf_nan=False)
+    except (ValueError, TypeError) as error:  # it is no JSON, or it has lone surrogates
         raise click.BadParameter(f"{text!r:.200} is not JSON ({error})") from None
 
 

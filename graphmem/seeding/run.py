@@ -244,7 +244,6 @@ def seed(
     memory: Learns,
     logs: Sequence[Source],
     *,
-    batch_size: int = BATCH,
     limit: int | None = None,
     progress: Callable[[int], None] | None = None,
     on_refusal: Callable[[Refusal], None] | None = None,
@@ -258,7 +257,6 @@ def seed(
     Args:
         memory: the memory that learns.
         logs: what to read, see :func:`graphmem.seeding.sources.sources`.
-        batch_size: records in a transaction.
         limit: most records of each file.
         progress: called with the number of records that are durable or refused by now.
         on_refusal: called for every refused record.
@@ -294,7 +292,7 @@ def seed(
     for source in read.sources:
         records = islice(read.records(source), limit)
         deny = partial(refuse, source.name)
-        counts.update(_learn(memory, records, read.outcomes, deny, advance, batch_size))
+        counts.update(_learn(memory, records, read.outcomes, deny, advance))
     unmatched = []
     for number, told in read.outcomes.without_record() if read.outcomes else ():
         try:
@@ -320,7 +318,6 @@ def _learn(
     outcomes: Outcomes | None,
     refuse: Callable[[Refused], None],
     advance: Callable[[int], None],
-    batch_size: int,
 ) -> Counter[str]:
     """Learn the episodes of a log by one call, which tells equal ones apart; then settle others."""
     later: list[tuple[int, Later, bool]] = []
@@ -360,7 +357,7 @@ def _learn(
             refuse(Refused(number, bad.field, bad.reason))
 
     report = memory.learn_many(
-        episodes(), batch_size=batch_size, on_error="collect", on_progress=count, on_reject=reject
+        episodes(), batch_size=BATCH, on_error="collect", on_progress=count, on_reject=reject
     )
     counts = Counter(created=report.created, skipped=report.skipped)
     for number, told, beside in later:

@@ -78,12 +78,11 @@ def test_demo_needs_nothing_but_itself(tmp_path: Path, monkeypatch: pytest.Monke
     assert list(tmp_path.iterdir()) == []
 
 
-def test_query_as_table_json_and_csv(seeded: str, tmp_path: Path) -> None:
+def test_query_as_table_json_and_csv(seeded: str) -> None:
     cypher = (
         "MATCH (s:Strategy) WHERE s.ns = $ns AND s.trials >= $at_least "
         "RETURN s.text AS text, s.trials AS trials ORDER BY text"
     )
-    (file := tmp_path / "ask.cypher").write_text(cypher)
     expected = [{"text": text, "trials": 20} for text in ("ask first", "just do it", "look it up")]
 
     query = ("query", "-e", cypher, "-p", "at_least=5")
@@ -92,10 +91,6 @@ def test_query_as_table_json_and_csv(seeded: str, tmp_path: Path) -> None:
     assert "look it up" in good("--url", seeded, *query).out
     rows = csv.DictReader(io.StringIO(good("--url", seeded, *query, "--csv").out))
     assert [row["text"] for row in rows] == [row["text"] for row in expected]
-    from_file = ("query", "--file", str(file), "-p", "at_least=5")
-    assert good("--url", seeded, "--json", *from_file).json == found
-    stdin = ("--json", "query", "--file", "-", "-p", "at_least=99")
-    assert good("--url", seeded, *stdin, text=cypher).json["rows"] == []
     assert "no rows" in good("--url", seeded, "query", "-e", cypher, "-p", "at_least=99").out
     named = good("--url", seeded, "--json", "query", "what_works").json["rows"]
     assert [row["trials"] for row in named] == [20, 20, 20]

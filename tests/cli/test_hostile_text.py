@@ -90,7 +90,7 @@ COMMANDS: tuple[tuple[str, ...], ...] = (
     # What is wrong is named with what was given.
     ("@",), ("--@", "list"), ("list", "@"), ("list", "strategies", "--limit", "@"),
     ("list", "strategies", "@"), ("explain", "none @"), ("query", "@"), ("query", "-e", "MATCH @"),
-    ("query", "--file", "@"), ("query", "what_works", "-p", "@"),
+    ("query", "what_works", "-p", "@"),
     ("learn", "t", "s", "--score", "1", "--started-at", "@"),
     ("learn", "task @", "other @", "--success", "--source-key", "0 @", "--agent", "agent @"),
     ("policies", "by", "@"), ("seed", "none @"), ("seed", "--format", "@", "-"),

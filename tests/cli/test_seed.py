@@ -88,8 +88,8 @@ def test_a_dry_run_shows_the_first_records_and_stores_nothing(url: str, log: Pat
     assert "no memory" in run("--url", url, "list").err
 
 
-def test_seeding_with_limit_agent_and_batch_size(url: str, log: Path) -> None:
-    assert seed(url, str(log), "--limit", "5", "--batch-size", "2")["created"] == 5
+def test_seeding_with_a_limit_and_an_agent(url: str, log: Path) -> None:
+    assert seed(url, str(log), "--limit", "5")["created"] == 5
     other = ("--url", url, "--namespace", "n", "--json")
     assert good(*other, "seed", str(log), "--agent", "zoe").json["created"] == 12
     [row] = good(*other, "list", "strategies", "--limit", "1").json
@@ -188,7 +188,7 @@ def test_a_seeding_that_was_killed_can_be_run_again(tmp_path: Path) -> None:
 @contextmanager
 def seeding(url: str, numbers: Iterable[int]) -> Iterator[subprocess.Popen[bytes]]:
     """Seed from a pipe that does not end before the block; it has begun to learn."""
-    process = start("--url", url, "seed", "-", "--batch-size", "20", stdin=subprocess.PIPE)
+    process = start("--url", url, "seed", "-", stdin=subprocess.PIPE)
     pipe = process.stdin
     assert pipe
 
@@ -231,4 +231,4 @@ def test_interrupting_a_seeding_says_so_and_keeps_what_was_learned(tmp_path: Pat
     assert process.returncode == 130
     assert b"stopped" in err
     assert b"Traceback" not in err
-    assert good("--url", url, "--json", "list").json["episodes"] % 20 == 0
+    assert good("--url", url, "--json", "list").json["episodes"] % 100 == 0

@@ -102,8 +102,11 @@ def test_a_map_as_a_text_may_be_longer_than_the_name_of_a_file(unstored: Memory)
     assert unstored.seed([{"prompt": "a", tool: "b", "ok": True}], map=line).created == 1
 
 
-def test_equal_lines_count_each_and_once(memory: Memory, tmp_path: Path) -> None:
+def test_equal_lines_count_each_and_once(
+    memory: Memory, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Also where a seeding ends early, and where equal ones were one before."""
+    monkeypatch.setattr("graphmem.seeding.run.BATCH", 2)
     memory.learn_many([LINE])
     [before] = [row.id for row in memory.episodes(strategy="s")]
     texts = [json.dumps(LINE), json.dumps({**LINE, "score": 1.0, "source": "x"})]
@@ -111,8 +114,8 @@ def test_equal_lines_count_each_and_once(memory: Memory, tmp_path: Path) -> None
     (log := tmp_path / "log.jsonl").write_text("\n".join(texts * 3) + "\n")
 
     # Of each four lines the first two are equal, the third contradicts itself.
-    assert seeded(memory, log, limit=5, batch_size=2).created == 3
-    report = seeded(memory, log, batch_size=2)
+    assert seeded(memory, log, limit=5).created == 3
+    report = seeded(memory, log)
     assert (report.created, report.skipped, report.refused) == (5, 4, 3)
     report = seeded(memory, log)
     assert (report.created, report.skipped, report.refused) == (0, 9, 3)

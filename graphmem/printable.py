@@ -33,7 +33,6 @@ _NO_PORT = re.compile(r"^(\[[^]]*\]|[^/?#:\[]*):(?!\d{1,5}(?:[/?#,]|$))[^/?#]*")
 _DRIVE = re.compile(r"[A-Za-z]:[\\/]")
 MASK = "***"
 _DECIMALS = 3
-LABEL = 80  # most characters of a label in a chart
 
 
 def printable(text: str) -> str:
@@ -133,12 +132,7 @@ def percent(share: float, decimals: int = 0) -> str:
     return ">99.999%" if share > 0.5 else "<0.001%"
 
 
-def label(text: str, most: int = LABEL) -> str:
-    """Return a text as a label in a chart, without what Mermaid obeys."""
-    return "".join(f"#{ord(char)};" if char in '"#&<>|;`\\' else char for char in short(text, most))
-
-
-def short(text: str, most: int = LABEL) -> str:
+def short(text: str, most: int = 80) -> str:
     """Return a text on one line, of a length that fits."""
     shown = "".join(char if char.isprintable() else " " for char in text)
     return shown if len(shown) <= most else f"{shown[: most - 1]}…"

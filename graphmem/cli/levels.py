@@ -221,10 +221,6 @@ def info(options: Options, name: str | None, agent: str | None) -> None:
 @levels.command("map")
 @example("--url ./ops.graph levels map --agent ada")
 @as_agent
-@click.option("--mermaid", is_flag=True, help="Print a flow chart in Mermaid.")
-def map_(options: Options, agent: str | None, mermaid: bool) -> None:
+def map_(options: Options, agent: str | None) -> None:
     """Show the levels as a tree. Under each level are those that pull from it."""
-    if mermaid and options.as_json:
-        raise click.UsageError("give --json or --mermaid")
-    shown = options.memory().levels.map(agent)
-    options.show(shown, lambda _: click.echo((shown.mermaid() if mermaid else str(shown)).rstrip()))
+    options.show(options.memory().levels.map(agent), click.echo)

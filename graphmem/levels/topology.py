@@ -211,7 +211,7 @@ class Topology:
     def map(self, agent: str | None = None) -> MemoryMap:
         """Return the levels that ``agent`` may read, what is in them, and which pulls from which.
 
-        It prints as a tree for a prompt; ``mermaid`` draws it.
+        It prints as a tree for a prompt.
         """
         reader, view = checked_agent(agent), self._view(agent)
 

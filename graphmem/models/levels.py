@@ -400,10 +400,6 @@ class MemoryMap(Output):
         """Return the map as text: under each level the levels that pull from it."""
         return answers.tree(self)
 
-    def mermaid(self) -> str:
-        """Return the map as a flow chart in Mermaid."""
-        return answers.chart(self)
-
 
 class PullOptions(Input):
     """How a level pulls from another, as it is stored: earlier versions also stored arguments."""

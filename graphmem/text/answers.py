@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
-from graphmem.printable import LABEL, counted, label, percent, short
+from graphmem.printable import counted, percent, short
 from graphmem.text.fencing import fenced
 
 _TEXT = 100  # most characters of one text of an episode in explanations
@@ -123,22 +123,6 @@ def _branches(levels_map: Any) -> Iterator[str]:
             for edge in reversed(above.get(name, ())):
                 how = f" ({short(edge.transformer)})" if edge.transformer else ""
                 waiting.append((depth + 1, edge.target, how))
-
-
-def chart(levels_map: Any) -> str:
-    """Return a map of levels as a flow chart in Mermaid."""
-    ids = {level.name: f"l{number}" for number, level in enumerate(levels_map.levels)}
-    lines = ["flowchart LR"]
-    lines += [
-        f'  {ids[level.name]}["{label(level.name)}<br/>{_contents_of(level)}"]'
-        for level in levels_map.levels
-    ]
-    for edge in levels_map.edges:
-        words = [short(edge.transformer)] if edge.transformer else []
-        words += [f"{edge.pending} pending"] if edge.pending else []
-        arrow = f'-->|"{label(", ".join(words), 4 * LABEL)}"|' if words else "-->"
-        lines.append(f"  {ids[edge.source]} {arrow} {ids[edge.target]}")
-    return "\n".join(lines) + "\n"
 
 
 def _contents_of(level: Any) -> str:

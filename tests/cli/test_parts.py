@@ -400,7 +400,6 @@ def test_an_entry_goes_from_level_to_level_and_is_found(levels: str) -> None:
     assert "entries        4" in good("--url", levels, "levels", "info").out
     seen = good("--url", levels, "levels", "map").out
     assert "  └ task:deploy:shared (count): 1 entry, for 3600 s" in seen
-    assert good("--url", levels, "levels", "map", "--mermaid").out.startswith("flowchart LR")
     assert good("--url", levels, "--json", "levels", "map").json["edges"][0]["pending"] == 0
     stop = ("--url", levels, "levels", "pull", "task:deploy:shared", "agent:ada:working", "--stop")
     assert "pulls no longer from" in good(*stop).out

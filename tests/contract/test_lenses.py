@@ -261,10 +261,3 @@ def test_the_tree_has_a_line_for_each_level(seen: MemoryMap) -> None:
     _, *lines = seen.tree().splitlines()
     assert sum(not line.endswith("(above)") for line in lines) == len(seen.levels)
     assert len(lines) == len(seen.levels) + 1
-
-
-def test_mermaid_has_a_node_for_each_level_and_no_marks_of_names(seen: MemoryMap) -> None:
-    lines = seen.mermaid().splitlines()
-    assert len(lines) == 1 + len(seen.levels) + len(seen.edges)
-    assert any("#34;#60;$a$#62;#34;" in line for line in lines)
-    assert all(line.count('"') in (0, 2) for line in lines)

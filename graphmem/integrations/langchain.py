@@ -10,7 +10,6 @@ The store holds no state either: a namespace is a level, and an item is an entry
 from __future__ import annotations
 
 import asyncio
-import operator
 import threading
 import unicodedata
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
@@ -474,32 +473,15 @@ def _value(entry: Entry) -> dict[str, Any]:
     return value if isinstance(value, dict) else {"content": value}
 
 
-def _fits(value: Any, wanted: Any) -> bool:
-    """Return whether a value matches a filter: parts of objects, lists item by item."""
-    if isinstance(wanted, list | tuple):
-        same = isinstance(value, list) and len(value) == len(wanted)
-        return same and all(map(_fits, value, wanted))
-    if not isinstance(wanted, Mapping):
-        return bool(value == wanted)
-    if any(str(name).startswith("$") for name in wanted):
-        return all(_compared(value, str(name), other) for name, other in wanted.items())
-    return isinstance(value, dict) and all(
-        _fits(value.get(name), other) for name, other in wanted.items()
-    )
-
-
-def _compared(value: Any, name: str, other: Any) -> bool:
-    """Return the result of a comparison; a value that is no number is neither more nor less."""
-    if name in ("$eq", "$ne"):
-        return (value == other) is (name == "$eq")
-    if name not in _OPERATORS:
-        raise ValidationError(
-            "filter", name, "is no operator", "use $eq, $ne, $gt, $gte, $lt or $lte"
-        )
+def _fits(value: dict[str, Any], wanted: dict[str, Any]) -> bool:
+    """Return whether a value matches a filter, as LangGraph's own store decides it."""
+    model = InMemoryStore()
+    model.batch([base.PutOp(("-",), "-", value)])
     try:
-        return bool(_OPERATORS[name](float(value), float(other)))
-    except (TypeError, ValueError):
-        return False
-
-
-_OPERATORS = {"$gt": operator.gt, "$gte": operator.ge, "$lt": operator.lt, "$lte": operator.le}
+        [found] = model.batch([base.SearchOp(("-",), wanted)])
+    except (TypeError, AttributeError, ValueError) as error:
+        if str(error).startswith("Unsupported operator"):
+            remedy = "use $eq, $ne, $gt, $gte, $lt or $lte"
+            raise ValidationError("filter", wanted, "names no operator", remedy) from None
+        return False  # what is no number is neither more nor less
+    return bool(found)

@@ -89,7 +89,7 @@ RETURN p, q;
 // What more shows
 
 // Predictions, and what they are about
-//   needs predictions: `graphmem policies expect`
+//   needs predictions: `memory.predictions.expect` in Python
 MATCH p = (x:Prediction)-[:ABOUT_ITEM]->() WHERE x.ns = $ns
 WITH p, x ORDER BY x.created_at DESC LIMIT 40
 RETURN p;

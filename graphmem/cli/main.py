@@ -39,9 +39,12 @@ _NOW = {
     "formats": "doctor formats",
     "config": "doctor settings",
     "procedures show": "procedures list NAME",
+    **{
+        f"policies {name}": f"memory.predictions.{name}"
+        for name in ("expect", "resolve", "expire", "reliability")
+    },
 }
-"""Names of commands in version 0.1.0, and what to type now."""
-
+"""Former names of commands, and what to type now, or to call in Python."""
 
 F = TypeVar("F", bound=Callable[..., object])
 
@@ -63,12 +66,14 @@ class Group(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """Find the command; for a name of version 0.1.0 say what to type now."""
+        """Find the command; for a former name say what to type now."""
         if args and args[0] not in self.commands:
             words = [*ctx.command_path.split()[1:], *args]
             for old in (" ".join(words[:2]), words[0]):
                 if old in _NOW:
-                    raise click.UsageError(f"`graphmem {old}` is now `graphmem {_NOW[old]}`", ctx)
+                    now = _NOW[old]
+                    now = f"`{now}` in Python" if "memory." in now else f"`graphmem {now}`"
+                    raise click.UsageError(f"`graphmem {old}` is now {now}", ctx)
         return super().resolve_command(ctx, args)
 
     def format_commands(self, _: click.Context, formatter: click.HelpFormatter) -> None:

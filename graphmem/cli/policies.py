@@ -1,4 +1,4 @@
-"""The commands of memory.policies (with predictions and cycles), and of memory.events."""
+"""The commands of memory.policies (with cycles), and of memory.events."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ CELLS: Mapping[str, Callable[[Policy], Any]] = {
 
 @click.group(cls=Group)
 def policies() -> None:
-    """Learn from rewards and outcomes what to do in a state; keep predictions; find cycles.
+    """Learn from rewards and outcomes what to do in a state; find cycles.
 
     STATE is JSON ('{"task": "deploy"}'), a fingerprint (16 hex digits), or NAME=VALUE for each
     feature (task=deploy replicas=3). A value is JSON if it parses as JSON, else text.
@@ -182,57 +182,6 @@ def _print_cycles(report: CycleReport) -> None:
             click.echo(f"not tested: {test.kind} ({test.reason})")
     names = ("only", "events", "undated", "unjudged", "timezone")
     print_facts({name: getattr(report, name) for name in names})
-
-
-@policies.command()
-@example("--url ./airline.graph policies expect cancel_reservation --probability 0.7")
-@example("policies expect 'night build' --outcome '{\"minutes\": 12}' --due 2026-12-01T06:00Z")
-@click.argument("subject")
-@click.option("--probability", type=float, metavar="P", help="That it comes true, from 0 to 1.")
-@click.option("--outcome", type=parse_object, metavar="JSON", help="The expected outcome.")
-@click.option("--agent", help="The predicting agent [the agent of the policy; default].")
-@moment("--due", "When it expires")
-@click.option("--key", help="A key of the prediction; the same key is stored once.")
-def expect(options: Options, /, subject: str, **expected: Any) -> None:
-    """Store a prediction about SUBJECT.
-
-    SUBJECT is the id of a policy, the id or text of a strategy, or any text.
-    """
-    stored = options.memory(must_exist=False).predictions.expect(subject, **expected)
-    done = "stored" if stored.created else "known already:"
-    about = "something else" if stored.kind == "free" else f"a {stored.kind}"
-    options.show(stored, f"{done} prediction {stored.id} about {about}")
-
-
-@policies.command()
-@example("policies resolve 5d0c7be39b1c5a6e8b4d1d0a9a2c7f31 --happened yes")
-@example("policies resolve 5d0c7be39b1c5a6e8b4d1d0a9a2c7f31 --actual '{\"minutes\": 15}'")
-@click.argument("prediction_id", metavar="ID")
-@click.option("--actual", type=parse_object, metavar="JSON", help="The actual outcome.")
-@click.option("--happened", type=bool, metavar="yes|no", help="Whether it came true.")
-def resolve(options: Options, /, prediction_id: str, **came: Any) -> None:
-    """Resolve the prediction ID, and show its error."""
-    resolved = options.memory().predictions.resolve(prediction_id, **came)
-    text = "it happened" if resolved.happened else "it did not happen"
-    options.show(resolved, f"error {resolved.error:.3f}, {text}")
-
-
-@policies.command()
-@example("--url ./airline.graph policies expire")
-def expire(options: Options) -> None:
-    """Expire open predictions that are due."""
-    count = options.memory().predictions.expire()
-    options.show({"expired": count}, f"{counted(count, 'prediction')} expired")
-
-
-@policies.command()
-@example("--url ./airline.graph policies reliability")
-@click.option("--subject", help="Only predictions about this.")
-def reliability(options: Options, subject: str | None) -> None:
-    """Show how often predictions came true, by their probability."""
-    measured = options.memory().predictions.reliability(subject=subject)
-    nothing = "no prediction with a probability was resolved yet"
-    options.show(measured, print_answer if measured.count else nothing)
 
 
 SECONDS = 0.5  # time between two looks for new events

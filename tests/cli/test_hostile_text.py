@@ -83,7 +83,7 @@ COMMANDS: tuple[tuple[str, ...], ...] = (
     ("context", "task @", "--agent", "agent @"), ("predict", "task @", "one @"), ("calibrate",),
     ("evaluate", "--strategy", "@"), ("doctor",), ("doctor", "settings"),
     ("lessons", "consolidate", "--force"), ("policies", "best", "at=@"),
-    ("policies", "reliability"), ("events", "tail"), ("query", "what_works"),
+    ("events", "tail"), ("query", "what_works"),
     ("query", "-e", "MATCH (s:Step) RETURN s.observation AS `x@`, s.action AS y"),
     ("query", "--csv", "-e", "MATCH (e:Episode) RETURN e.source_key AS k, e.summary AS s"),
     ("upkeep", "verify"), ("upkeep", "forget", "--older-than", "0", "--dry-run"),

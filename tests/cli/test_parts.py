@@ -230,48 +230,21 @@ def foreseen(url: str) -> str:
         for probability, happened in outcomes:
             made = memory.predictions.expect("ask $first$, then 写", probability=probability)
             memory.predictions.resolve(made.id, happened=happened)
-    due = ("--due", "2026-05-01T10:00:00Z", "--key", "due")
-    good("--url", url, "policies", "expect", "night build", "--outcome", '{"m": 12}', *due)
-    good("--url", url, "policies", "expect", "night build", "--probability", "0.7")
+        due = datetime(2026, 5, 1, 10, tzinfo=UTC)
+        memory.predictions.expect("night build", outcome={"m": 12}, due=due, key="due")
+        memory.predictions.expect("night build", probability=0.7)
     return url
 
 
-def test_expect_and_resolve(url: str) -> None:
-    expect = ("--url", url, "--json", "policies", "expect", "x", "--agent", "ada")
-    made = good(*expect, "--probability", "0.75").json
-    assert (made["kind"], made["agent"], made["status"]) == ("free", "ada", "open")
-    done = good("--url", url, "policies", "resolve", made["id"], "--happened", "no")
-    assert done.out == "error 0.750, it did not happen\n"
-    made = good(*expect, "--outcome", '{"minutes": 10, "green": true}').json
-    actual = ("--actual", '{"minutes": 20, "green": true}')
-    done = good("--url", url, "--json", "policies", "resolve", made["id"], *actual)
-    assert (done.json["error"], done.json["happened"]) == (0.25, True)
-    once = ("--url", url, "policies", "expect", "x", "--key", "run 1", "--probability")
-    first, again = good(*once, "0.5").out, good(*once, "0.5").out
-    assert again == first.replace("stored", "known already:")
-    assert "run 1" in complaint(*once, "0.6")
-
-
-def test_predictions_are_listed_and_expire(foreseen: str) -> None:
+def test_predictions_are_listed(foreseen: str) -> None:
     every = good("--url", foreseen, "list", "predictions").out
     for part in ("ask $first$, then 写", "open", "2026-05-01 10:00", '{"m": 12}', "90%"):
         assert part in every
     waiting = good("--url", foreseen, "list", "predictions", "--status", "open").out
     assert waiting.count("night build") == 2
-    assert good("--url", foreseen, "policies", "expire").out == "1 prediction expired\n"
-    assert good("--url", foreseen, "--json", "policies", "expire").json == {"expired": 0}
+    with Memory.open(foreseen) as memory:
+        assert memory.predictions.expire() == 1
     assert "expired" in good("--url", foreseen, "list", "predictions").out
-
-
-def test_reliability_in_words(foreseen: str) -> None:
-    reliability = ("--url", foreseen, "policies", "reliability")
-    shown = " ".join(good(*reliability).out.split())
-    for part in ("0.900 1.000 5 4 0.900 0.800", "count 9 happened 5 base rate 0.556 brier 0.179"):
-        assert part in shown
-    found = good("--json", *reliability).json
-    assert [one["count"] for one in found["bins"]] == [0, 0, 4, 0, 0, 0, 0, 0, 0, 5]
-    nothing = "no prediction with a probability was resolved yet\n"
-    assert good(*reliability, "--subject", "x").out == nothing
 
 
 # Cycles

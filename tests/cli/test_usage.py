@@ -70,11 +70,7 @@ WRONG = (
     ("policies update a=1 x --reward 1 --terminal --spec {", "--spec"),
     ("policies update a=1 x --reward 1 --terminal --success so", "--success"),
     ("policies cycles 'nobody knows this'", "no policy or strategy"),
-    ("policies expect x", "nothing is expected"),
-    ("policies expect x --outcome {", "'--outcome': '{' is not JSON"),
-    ("policies expect x --outcome [1]", "is not a JSON object"),
-    ("policies resolve x", "actual: is missing, so nothing came"),
-    ("policies resolve x --happened yes", "no prediction 'x'"),
+    ("policies expect x --probability 0.7", "is now `memory.predictions.expect` in Python"),
     # events
     ("events tail --limit 0", "--limit"),
     ("events consume", "--group"),

@@ -128,7 +128,7 @@ OPTIONAL MATCH r = (k)<-[:STATES]-(:Statement)<-[:STATED]-(:User)
 RETURN p, q, r LIMIT 60;
 
 // The levels, what pulls from what, and lenses on them
-//   needs levels: `graphmem levels put`
+//   needs levels: `graphmem levels default`
 MATCH (l:Level) WHERE l.ns = $ns
 OPTIONAL MATCH p = (l)-[:PULLS]->(:Level)
 OPTIONAL MATCH q = (:Lens)-[:LOOKS_AT]->(l)

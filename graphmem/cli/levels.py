@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import functools
-from collections.abc import Callable
 from typing import Any
 
 import click
@@ -14,28 +12,13 @@ from graphmem.cli.policies import parse_json
 from graphmem.cli.printing import cell, print_answer, print_facts, span
 from graphmem.printable import counted
 
-with_ttl = click.option("--ttl", type=float, metavar="SECONDS", help="How long an entry stays.")
-
-
-def _with_tags(command: Callable[..., None]) -> Callable[..., None]:
-    """Give a command two options of tags; it gets them as ``tags``, a Tags or None."""
-
-    @functools.wraps(command)
-    def tagged(*args: Any, any_of: tuple[str, ...], none_of: tuple[str, ...], **named: Any) -> None:
-        from graphmem.models.levels import Tags
-
-        tags = Tags(any_of=any_of, none_of=none_of) if any_of or none_of else None
-        command(*args, tags=tags, **named)
-
-    tagged = several("--none-of", metavar="TAG", help="None of these tags.")(tagged)
-    return several("--tag", "any_of", metavar="TAG", help="At least one of these tags.")(tagged)
-
 
 @click.group(cls=Group)
 def levels() -> None:
     """Keep what agents hold now, for an hour, or for good.
 
-    `graphmem list levels` shows their names, `graphmem explain ID` an entry.
+    `graphmem list levels` shows their names, `graphmem explain ID` an entry. Other levels, lenses,
+    and what pulls from what are made in Python: memory.levels.
     """
 
 
@@ -53,20 +36,6 @@ def default(options: Options, agent: str) -> None:
 
 
 @levels.command()
-@example("--url ./ops.graph levels put task:deploy:shared --ttl 3600 --capacity 200")
-@click.argument("name")
-@with_ttl
-@click.option("--capacity", type=int, metavar="NUMBER", help="Most entries that are left.")
-@click.option("--purpose", default="", help="What it holds, and why.")
-@several("--member", "members", metavar="AGENT", help="Who alone may write it, if collective.")
-@as_agent
-def put(options: Options, /, members: tuple[str, ...], **settings: Any) -> None:
-    """Make the level NAME, or replace its settings."""
-    found = options.memory(must_exist=False).levels
-    options.show(found.put(members=members or None, **settings))
-
-
-@levels.command()
 @example('--url ./ops.graph levels add agent:ada:sensory "order 17 is late" --tag kind:fact')
 @example("--url ./ops.graph levels add agent:ada:working '{\"step\": 2}' --parse --key plan")
 @click.argument("name")
@@ -74,7 +43,7 @@ def put(options: Options, /, members: tuple[str, ...], **settings: Any) -> None:
 @click.option("--parse", is_flag=True, help="CONTENT is JSON; default: a text.")
 @several("--tag", "tags", metavar="TAG", help="What it is found by.")
 @click.option("--key", help="What it is about; a level has one entry under a key.")
-@with_ttl
+@click.option("--ttl", type=float, metavar="SECONDS", help="How long the entry stays.")
 @moment("--at", "When it happened [now]")
 @as_agent
 def add(options: Options, /, name: str, content: str, parse: bool, **given: Any) -> None:
@@ -83,17 +52,6 @@ def add(options: Options, /, name: str, content: str, parse: bool, **given: Any)
     added = options.memory().levels.add(name, value, **given)
     done = "replaced" if added.replaced else "added" if added.created else "there already:"
     options.show(added, f"{done} entry {added.id} in {added.level}")
-
-
-@levels.command()
-@example("--url ./ops.graph levels remove task:deploy:shared order/17")
-@click.argument("name")
-@click.argument("keys", nargs=-1, required=True, metavar="KEY...")
-@as_agent
-def remove(options: Options, name: str, keys: tuple[str, ...], agent: str | None) -> None:
-    """Remove entries of the level NAME by KEY."""
-    removed = options.memory().levels.remove(name, keys, agent=agent)
-    options.show({"removed": removed}, f"removed {removed} of {len(keys)}")
 
 
 @levels.command()
@@ -118,7 +76,8 @@ def close(options: Options, name: str, yes: bool, agent: str | None) -> None:
 @click.argument("text", required=False)
 @several("--level", "names", metavar="NAME", help="Only this level.")
 @click.option("--lens", metavar="NAME", help="What this lens shows: planning ...")
-@_with_tags
+@several("--tag", "any_of", metavar="TAG", help="At least one of these tags.")
+@several("--none-of", metavar="TAG", help="None of these tags.")
 @click.option("--key", metavar="PATTERN", help="Keys like this: * is any text, ? any character.")
 @moment("--since", "From this time on")
 @click.option("--max-age", type=float, metavar="SECONDS", help="Not older than this.")
@@ -129,63 +88,12 @@ def recall(options: Options, /, text: str | None, names: tuple[str, ...], **how:
 
     Without a text, the most relevant come first.
     """
+    from graphmem.models.levels import Tags
+
+    tags = Tags(any_of=how.pop("any_of"), none_of=how.pop("none_of"))
     memory = options.memory() if text is None else open_for_search(options)
-    found = memory.levels.recall(text, levels=names or None, **how)
+    found = memory.levels.recall(text, levels=names or None, tags=tags, **how)
     options.show_rows(found, "level key content tags relevance similarity", "no entries fit")
-
-
-@levels.command()
-@example("levels lens agent:ada:orders agent:ada:working task:deploy:shared --max-age 600")
-@example("--url ./ops.graph levels lens agent:ada:orders --remove")
-@click.argument("name")
-@click.argument("levels", nargs=-1, metavar="[LEVEL...]")
-@_with_tags
-@click.option("--max-age", type=float, metavar="SECONDS", help="Only entries not older than this.")
-@click.option("--limit", type=int, help="Most entries to show [10].")
-@click.option("--purpose", help="What it is for.")
-@click.option("--remove", is_flag=True, help="Remove the lens; its levels stay.")
-@as_agent
-def lens(
-    options: Options, /, name: str, levels: tuple[str, ...], remove: bool, **settings: Any
-) -> None:
-    """Make the lens NAME, a read-only view of LEVELs, or replace its settings.
-
-    `levels recall --lens NAME` looks through it. Every agent has planning, reflection and skill.
-    """
-    agent = settings.pop("agent")
-    settings = {key: value for key, value in settings.items() if value is not None}
-    if remove == bool(levels) or (remove and settings):
-        raise click.UsageError("give LEVELs to look at, with settings, or --remove alone")
-    found = options.memory().levels
-    if remove:
-        found.remove_lens(name, agent=agent)
-        options.show({"name": name}, f"removed the lens {cell(name)}")
-    else:
-        options.show(found.put_lens(name, levels, **settings, agent=agent))
-
-
-@levels.command()
-@example("levels pull agent:ada:working agent:ada:sensory --transformer dedup --tag kind:fact")
-@example("--url ./ops.graph levels pull agent:ada:working agent:ada:sensory --stop")
-@click.argument("target")
-@click.argument("source")
-@click.option("--transformer", help="What makes the entries: dedup, count, summarise ...")
-@_with_tags
-@click.option("--stop", is_flag=True, help="Let it pull no longer.")
-@as_agent
-def pull(options: Options, /, target: str, source: str, stop: bool, **way: Any) -> None:
-    """Let the level TARGET pull from the level SOURCE at each tick."""
-    found, agent = options.memory().levels, way.pop("agent")
-    if not stop:
-        changed = found.pull(target, source, where=way.pop("tags"), agent=agent, **way)
-        done = "pulls" if changed else "pulls already"
-    elif any(value is not None for value in way.values()):
-        raise click.UsageError("--stop stands alone")
-    else:
-        changed = found.unpull(target, source, agent=agent)
-        done = "pulls no longer" if changed else "did not pull"
-    answer = {"target": target, "source": source, "changed": changed}
-    options.show(answer, f"{target} {done} from {source}")
 
 
 @levels.command()

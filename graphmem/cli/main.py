@@ -43,6 +43,8 @@ _NOW = {
         f"policies {name}": f"memory.predictions.{name}"
         for name in ("expect", "resolve", "expire", "reliability")
     },
+    **{f"levels {name}": f"memory.levels.{name}" for name in ("put", "remove", "pull")},
+    "levels lens": "memory.levels.put_lens",
 }
 """Former names of commands, and what to type now, or to call in Python."""
 

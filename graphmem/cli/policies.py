@@ -31,14 +31,6 @@ def parse_json(text: str) -> Any:
         raise click.BadParameter(f"{text!r:.200} is not JSON ({error})") from None
 
 
-def parse_object(text: str) -> dict[str, Any]:
-    """Return the JSON object in a text."""
-    parsed = parse_json(text)
-    if not isinstance(parsed, dict):
-        raise click.BadParameter(f"{text!r:.200} is not a JSON object, such as '{{\"a\": 30}}'")
-    return parsed
-
-
 def parse_value(text: str) -> Any:
     """Return what a text says as JSON, else the text."""
     try:
@@ -50,7 +42,7 @@ def parse_value(text: str) -> Any:
 def parse_state(words: Sequence[str], name: str = "STATE") -> dict[str, Any] | str:
     """Return the features or the fingerprint in the words of an argument."""
     if len(words) == 1 and words[0].lstrip().startswith("{"):
-        return parse_object(words[0])
+        return dict(parse_json(words[0]))
     if len(words) == 1 and len(words[0]) == 16 and "=" not in words[0]:
         return words[0]
     features: dict[str, Any] = {}

@@ -86,8 +86,6 @@ WRONG = (
     # levels
     ("levels add agent:ada:working { --parse", "is not JSON"),
     ("levels recall --level agent:ada:working --lens planning", "does not go with levels"),
-    ("levels pull agent:ada:working agent:ada:sensory --stop --tag x", "--stop stands alone"),
-    ("levels lens agent:ada:new --limit 3", "give LEVELs to look at"),
     ("levels info agent:ada:working --agent bob", "bob"),
     ("levels close agent:ada:working", "confirm with --yes"),
     # upkeep

@@ -43,6 +43,7 @@ _NOW = {
         f"policies {name}": f"memory.predictions.{name}"
         for name in ("expect", "resolve", "expire", "reliability")
     },
+    "policies update": "memory.policies.update",
     **{f"levels {name}": f"memory.levels.{name}" for name in ("put", "remove", "pull")},
     "levels lens": "memory.levels.put_lens",
 }

@@ -96,35 +96,6 @@ def best(options: Options, /, state: tuple[str, ...], agent: str, **how: Any) ->
 
 
 @policies.command()
-@example("policies update task=deploy run_playbook --reward 1 --next task=verify")
-@example("--url ./ops.graph policies update task=deploy run_playbook --success yes")
-@with_state
-@click.argument("action")
-@click.option("--reward", type=float, help="Any finite number; without it, only --success counts.")
-@click.option("--next", "after", multiple=True, metavar="STATE", help="The state after it.")
-@click.option("--next-max-q", type=float, help="The value of the best action in the next state.")
-@click.option("--terminal", is_flag=True, help="There is no next state.")
-@click.option("--spec", type=parse_json, metavar="JSON", help="More to identify the action.")
-@click.option("--agent", default="default", help="Who learns.")
-@click.option("--success", type=bool, metavar="yes|no", help="Count a trial that worked or not.")
-def update(options: Options, /, state: tuple[str, ...], action: str, **step: Any) -> None:
-    """Learn from ACTION in STATE: its reward and what came next, whether it worked, or both.
-
-    With --reward give one of --next, --next-max-q and --terminal. Without it the value stays as it
-    is; `graphmem policies crystallize` makes policies of actions that worked often enough.
-    """
-    if after := step.pop("after"):
-        step["next_state"] = parse_state(after, "--next")
-    place = parse_state(state)
-    done = options.memory(must_exist=False).policies.update(place, action, **step)
-    options.show(
-        done._asdict(),
-        f"value {done.q:.6g} (TD error {done.td_error:.6g}), event {done.seq} of agent "
-        f"{cell(step['agent'])}, policy {done.policy_id}",
-    )
-
-
-@policies.command()
 @example("--url ./grid.graph policies learn")
 @click.option("--agent", help="Only this agent's episodes; default: all agents.")
 def learn(options: Options, agent: str | None) -> None:

@@ -55,16 +55,20 @@ def following(*arguments: str) -> Iterator[subprocess.Popen[bytes]]:
         process.communicate()
 
 
+def observe(url: str, place: int, agent: str = "default") -> None:
+    with Memory.open(url) as memory:
+        memory.policies.observe({"n": place}, "act", True, agent=agent)
+
+
 def test_follow_prints_what_comes_until_ctrl_c(url: str) -> None:
-    good("--url", url, "policies", "update", "n=0", "act", "--success", "yes")
+    observe(url, 0)
     with following("--url", url, "--json", "events", "tail", "--follow", "--limit", "1") as process:
         assert process.stdout is not None
         assert process.stderr is not None
         seen = [json.loads(process.stdout.readline())["seq"]]
         for place in (1, 2):
-            good("--url", url, "policies", "update", f"n={place}", "act", "--success", "yes")
-        other = ("policies", "update", "n=3", "act", "--success", "no", "--agent", "new")
-        good("--url", url, *other)
+            observe(url, place)
+        observe(url, 3, agent="new")
         seen += [json.loads(process.stdout.readline())["seq"] for _ in range(3)]
         assert seen == [1, 2, 3, 1]
         process.send_signal(signal.SIGINT)
@@ -113,16 +117,11 @@ def test_follow_acknowledges_each_event_as_it_comes(learned: str) -> None:
         assert process.stdout is not None
         first = json.loads(process.stdout.readline())
         assert (first["kind"], first["agent"]) == ("outcome", "default")
-        good("--url", learned, "policies", "update", "n=1", "act", "--success", "yes")
+        observe(learned, 1)
         assert json.loads(process.stdout.readline())["success"] is True
         process.send_signal(signal.SIGINT)
         out, err = process.communicate(timeout=60)
         assert (process.returncode, out, err) == (0, b"", b"")
-
-
-def policy(url: str, action: str, **more: Any) -> Any:
-    with Memory.open(url) as memory:
-        return memory.policies.get(DEPLOY, action, **more)
 
 
 def test_the_best_action_of_a_state(learned: str) -> None:
@@ -153,8 +152,9 @@ def test_the_best_action_of_a_state(learned: str) -> None:
 
 def test_a_value_that_is_no_json_is_text(url: str) -> None:
     pairs = ("a=true", "b=[1, null]", "c=NaN", "d=x=y", "e=", 'f={"g": 1.5}', "h=12:30")
-    good("--url", url, "policies", "update", *pairs, "act", "--success", "yes")
     features = {"a": True, "b": [1, None], "c": "NaN", "d": "x=y", "e": "", "f": {"g": 1.5}}
+    with Memory.open(url) as memory:
+        memory.policies.observe({**features, "h": "12:30"}, "act", True)
     state = [word for pair in pairs for word in ("--state", pair)]
     shown = good("--url", url, "--json", "list", "policies", *state).json
     assert shown[0]["features"] == {**features, "h": "12:30"}
@@ -174,25 +174,6 @@ def test_policies_are_listed_by_value_or_by_state(learned: str) -> None:
     [ada] = good("--url", learned, "--json", "list", "policies", *state, "--agent", "ada").json
     assert (ada["action"], ada["q"], ada["trials"]) == ("run", 0.5, 0)
     assert "policy " in good("--url", learned, "explain", ada["id"]).out
-
-
-def test_update_learns_a_step(url: str) -> None:
-    update = ("policies", "update", "task=deploy", "replicas=3", "run")
-    shown = good("--url", url, *update, "--reward", "1", "--terminal", "--success", "yes").out
-    assert shown.startswith("value 0.1 (TD error 1), event 1 of agent default, policy ")
-    again = (*update, "--reward", "-1")
-    done = good("--url", url, "--json", *again, "--next-max-q", "2", "--success", "no").json
-    found = policy(url, "run")
-    assert (done["policy_id"], done["seq"]) == (found.id, 2)
-    assert (done["q"], done["td_error"]) == (pytest.approx(0.18), pytest.approx(0.8))
-    assert (found.q, found.updates, found.trials, found.successes) == (done["q"], 2, 2, 1)
-
-    with Memory.open(url) as memory:
-        memory.policies.set_q({"task": "check", "ok": True}, "look", 10.0, agent="ada")
-    of_ada = ("policies", "update", json.dumps(DEPLOY), "run", "--reward", "0.5", "--agent", "ada")
-    more = ("--next", "task=check", "--next", "ok=true", "--spec", '{"try": 2}')
-    assert good("--url", url, "--json", *of_ada, *more).json["td_error"] == 10.0
-    assert policy(url, "run", spec={"try": 2}, agent="ada") is not None
 
 
 def test_crystallize_says_what_it_did_and_what_is_missing(url: str) -> None:

@@ -62,13 +62,6 @@ WRONG = (
     ("policies best '{\"task\": '", "is not JSON"),
     ("policies best '{\"task\": NaN}'", "is not JSON (expected value at line 1 column 10)"),
     ("policies best a=1 --at noon", "not an ISO 8601"),
-    ("policies update a=1 x", "reward: is missing"),
-    ("policies update a=1 x --terminal --success yes", "terminal: needs a reward"),
-    ("policies update a=1 x --reward 1", "next_state: is missing"),
-    ("policies update a=1 x --reward 1 --terminal --next b=1", "comes after a terminal step"),
-    ("policies update a=1 x --reward 1 --next b", "--next 'b'"),
-    ("policies update a=1 x --reward 1 --terminal --spec {", "--spec"),
-    ("policies update a=1 x --reward 1 --terminal --success so", "--success"),
     ("policies cycles 'nobody knows this'", "no policy or strategy"),
     ("policies expect x --probability 0.7", "is now `memory.predictions.expect` in Python"),
     # events

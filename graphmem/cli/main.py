@@ -44,6 +44,7 @@ _NOW = {
         for name in ("expect", "resolve", "expire", "reliability")
     },
     "policies update": "memory.policies.update",
+    "events consume": "memory.events.listen",
     **{f"levels {name}": f"memory.levels.{name}" for name in ("put", "remove", "pull")},
     "levels lens": "memory.levels.put_lens",
 }

@@ -6,12 +6,11 @@ import json
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from graphmem.cli.main import Group, Options, at_most, example, moment, several
+from graphmem.cli.main import Group, Options, at_most, example, moment
 from graphmem.cli.printing import cell, print_answer, print_facts, print_rows
 from graphmem.printable import counted
 
@@ -155,7 +154,8 @@ PAGE = 1_000
 def events() -> None:
     """Read every change of a policy or a strategy.
 
-    Changes are numbered in the stream of their agent.
+    Changes are numbered in the stream of their agent. In Python memory.events.listen gives each
+    to one consumer of a group, which acknowledges it.
     """
 
 
@@ -184,30 +184,6 @@ def tail(options: Options, limit: int, agent: str | None, follow: bool) -> None:
             if not events:
                 time.sleep(SECONDS)
             events = memory.events.tail(PAGE, agent=agent, after=positions)
-    options.note_snapshot()
-
-
-@events.command()
-@example("--url ./ops.graph events consume --group audit")
-@example('--url ./ops.graph events consume --group audit --follow --agent "agent:ada:*"')
-@click.option("--group", required=True, help="Each event goes to one consumer of a group.")
-@click.option("--consumer", default="one", help="A name that is this consumer's own.")
-@at_most(100)
-@click.option("--idle", type=float, default=60.0, help="Take over what waits for so many seconds.")
-@click.option("--follow", is_flag=True, help="Go on as events come, until Ctrl-C.")
-@several("--kind", "kinds", metavar="KIND", help="Only these.")
-@click.option("--agent", metavar="PATTERN", help="Only such agents and levels; * is any text.")
-def consume(options: Options, /, group: str, kinds: tuple[str, ...], **how: Any) -> None:
-    """Print the next events of a group, each as a line of JSON, and acknowledge it.
-
-    What was not acknowledged stays pending until a consumer of the group takes it over; nothing is
-    lost.
-    """
-    events = options.memory().events.listen(group, kinds or None, **how)
-    with suppress(KeyboardInterrupt):
-        for event in events if how["follow"] else islice(events, how["limit"]):
-            click.echo(event.model_dump_json())
-            events.ack()
     options.note_snapshot()
 
 

@@ -154,7 +154,7 @@ COMMANDS = {
 
 def test_there_are_few_commands() -> None:
     assert len(cli.commands) <= 28
-    assert len(COMMANDS) <= 53
+    assert len(COMMANDS) <= 52
 
 
 @pytest.mark.parametrize("old", _NOW)

@@ -66,8 +66,6 @@ WRONG = (
     ("policies expect x --probability 0.7", "is now `memory.predictions.expect` in Python"),
     # events
     ("events tail --limit 0", "--limit"),
-    ("events consume", "--group"),
-    ("events consume --group g --idle 0", "idle"),
     # lessons, people
     ("lessons merge 'ask first'", "give OTHER"),
     ("lessons merge 'ask first' guess --undo", "give OTHER"),

@@ -275,9 +275,6 @@ class AsyncMemory(_Awaited[Memory]):
         memory = self.memory
         return f"<{type(self).__name__} of namespace {memory.namespace!r} at {memory.store.url!r}>"
 
-    def _repr_html_(self) -> str:
-        return self.memory._repr_html_()
-
     @classmethod
     async def open(
         cls,

@@ -19,7 +19,7 @@ from graphmem.config import DEFAULT_NAMESPACE, Settings
 from graphmem.episodes.attempts import Attempt, Attempts, Terms
 from graphmem.episodes.learning import Learner
 from graphmem.episodes.looking import Looking
-from graphmem.errors import GraphMemError, NotFoundError, ValidationError
+from graphmem.errors import NotFoundError, ValidationError
 from graphmem.facade import ASKING, OTHER_NAMES, delegate, note_if_new
 from graphmem.graph.arguments import check_flag, check_text, name_arguments
 from graphmem.graph.graph import Graph
@@ -192,16 +192,6 @@ class Memory:
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} of namespace {self.namespace!r} at {self.store.url!r}>"
-
-    def _repr_html_(self) -> str:
-        from graphmem.notebook import note
-
-        where = {"namespace": self.namespace, "url": str(self.store.url)}
-        try:
-            counts = self.stats().model_dump()
-        except GraphMemError as error:
-            return note(type(self).__name__, where, str(error))
-        return note(type(self).__name__, {k: v for k, v in counts.items() if v not in (None, 0)})
 
     def close(self) -> None:
         """Close the engine. Everything learned is stored."""

@@ -79,15 +79,6 @@ def rows(shown: Sequence[Any]) -> str:
     return _frame(_table([_columns(row) for row in shown]) if shown else "<p>nothing</p>")
 
 
-def note(title: str, facts: Mapping[str, Any], more: str = "") -> str:
-    """Return a heading with facts, and a text below them, as HTML."""
-    return _frame(
-        f"<strong>{escape_text(title)}</strong>"
-        + _facts(facts)
-        + (f"<p>{escape_text(more)}</p>" if more else "")
-    )
-
-
 def _frame(inner: str) -> str:
     # The classes keep MathJax, which notebooks run over outputs, from reading dollars in texts.
     return (

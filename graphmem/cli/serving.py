@@ -116,7 +116,7 @@ with_terms = _with(
     click.option("--agent", help="Learn and read as this agent [claude-code; reads all]."),
     click.option("--strategy-from", default="tools", help="tools, model, agent, or a field."),
     click.option("--test-command", help="The outcome is how the last run of this command ended."),
-    click.option("--outcome", metavar="NAME", help="This evaluator says the outcome."),
+    click.option("--outcome", metavar="MODULE:FUNCTION", help="It says the outcome of a run."),
 )
 """What hooks learn and give."""
 with_place = _with(

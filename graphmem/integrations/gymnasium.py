@@ -42,7 +42,7 @@ class Recorder(gymnasium.Wrapper):
         log: a file to which transitions are added, as JSON lines; ``graphmem seed`` learns it.
         memory: a memory that learns each run at its end, and the values of its actions.
         outcome: whether a run was a success: a function of the run, whose ``metadata`` has the
-            ``return``, ``terminated``, ``truncated`` and ``info``; or the name of an evaluator.
+            ``return``, ``terminated``, ``truncated`` and ``info``; or its name.
             ``stated``: what the environment says, by ``is_success`` or ``success`` in its
             information, else by its ``reward_threshold``. None: runs are recorded, not counted; so
             are runs whose outcome is unknown.
@@ -57,7 +57,7 @@ class Recorder(gymnasium.Wrapper):
     Raises:
         ValidationError: an argument is wrong, or states or actions of this environment need a
             function.
-        NotFoundError: no evaluator of that name is installed.
+        NotFoundError: no function of that name can be imported.
         OSError: the log cannot be written.
     """
 

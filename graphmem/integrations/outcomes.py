@@ -1,8 +1,8 @@
 """What counts as a success: the same argument ``outcome`` in every integration.
 
-It is a function of the run, the name of an installed evaluator, or None: then a run is recorded as
-an abandoned attempt, which counts nowhere. Nothing else decides: a run without an error, or an exit
-status of 0, is no success by itself.
+It is a function of the run, its name (``package.module:function``), or None: then a run is recorded
+as an abandoned attempt, which counts nowhere. Nothing else decides: a run without an error, or an
+exit status of 0, is no success by itself. The name ``stated`` takes what the run itself states.
 """
 
 from __future__ import annotations
@@ -11,10 +11,10 @@ import logging
 import traceback
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from importlib.metadata import entry_points
+from pkgutil import resolve_name
 from typing import Any
 
-from graphmem.errors import GraphMemError, NotFoundError, ValidationError
+from graphmem.errors import NotFoundError, ValidationError
 from graphmem.models.episodes import Step
 
 _log = logging.getLogger(__name__)
@@ -23,8 +23,6 @@ _REMEDY = (
     'Of a run that raised, run.answer is "" and run.error says what; return True, False, a score '
     "in [0, 1] or None. This is said once; strict=True raises it"
 )
-GROUP = "graphmem.evaluators"
-"""The group of entry points in which packages install evaluators."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,9 +55,11 @@ def judge_of(outcome: Outcome) -> Judge:
     The first time that the function raises, or returns something else, an error is logged.
     """
     judge = _evaluator(outcome) if isinstance(outcome, str) else outcome
-    if judge is not None and not callable(judge):
+    if outcome is not None and not callable(judge):
         raise ValidationError(
-            "outcome", outcome, "must be a function of the run, the name of an evaluator, or None"
+            "outcome",
+            outcome,
+            "must be a function of the run, its name (package.module:function), or None",
         )
 
     failed = False
@@ -90,12 +90,9 @@ def _checked(known: Any) -> bool | float | None:
 def _evaluator(name: str) -> Judge:
     if name == "stated":
         return lambda run: run.stated
-    there = {entry.name: entry for entry in entry_points(group=GROUP)}
-    if name not in there:
-        known = ", ".join(sorted({"stated", *there}))
-        raise NotFoundError(f"no evaluator {name!r}; there are {known}")
     try:
-        judge: Judge = there[name].load()
-    except Exception as error:
-        raise GraphMemError(f"evaluator {name!r} cannot be loaded: {error}") from error
+        judge: Judge = resolve_name(name)
+    except Exception as error:  # a module can raise anything while it is imported
+        remedy = "give package.module:function, or stated"
+        raise NotFoundError(f"no evaluator {name!r} can be imported: {error}; {remedy}") from error
     return judge

@@ -40,7 +40,7 @@ class RunOptions(TypedDict, total=False):
 
     outcome: Outcome
     """Says how a run went: a function of the :class:`Run` that returns True, False, a score in
-    [0, 1] or None, or the name of an evaluator; None (the default): nothing is counted."""
+    [0, 1] or None, or its name; None (the default): nothing is counted."""
     strategy: Strategies
     """What counts as the strategy: ``tools`` (the default: those that were called), ``model``,
     ``agent``, the name of a field of the framework's metadata, or a function of the Run that
@@ -92,7 +92,7 @@ class Runs:
         options: see :class:`RunOptions`.
 
     Raises:
-        NotFoundError: no evaluator of that name is installed.
+        NotFoundError: no function of that name can be imported.
     """
 
     def __init__(

@@ -175,6 +175,10 @@ def test_a_run_without_words_is_left_out(memory: Memory) -> None:
     assert (episodes(memory), abandoned(memory)) == ([], [])
 
 
+def has_three(run: Run) -> bool:
+    return "3" in run.answer
+
+
 def test_a_function_that_fails_on_runs_that_raised_is_told_once_with_the_remedy(
     memory: Memory, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -184,7 +188,7 @@ def test_a_function_that_fails_on_runs_that_raised_is_told_once_with_the_remedy(
     [told] = [record for record in caplog.records if record.levelno == logging.ERROR]
     assert "failed with TypeError at " in told.getMessage()
     assert 'run.answer is ""' in told.getMessage()
-    text = Runs(memory, "test", outcome=lambda run: "3" in run.answer)
+    text = Runs(memory, "test", outcome=f"{__name__}:has_three")
     text.begin(TASK).end(error=ValueError("no such table"))
     text.begin(TASK).end({"rows": 3})
     assert sorted(row["success"] for row in episodes(memory)) == [False, True]
@@ -245,11 +249,13 @@ def test_wrong_arguments_are_said_at_once(unstored: Memory) -> None:
     wrong: list[tuple[dict[str, Any], str]] = [
         ({"outcome": 3}, "outcome"), ({"agent": ""}, "agent"),
         ({"max_tokens": 0}, "max_tokens"), ({"strict": 1}, "strict"),
+        ({"outcome": f"{__name__}:TASK"}, "its name"),
     ]  # fmt: skip
     for given, named in wrong:
         with pytest.raises(ValidationError, match=named):
             Runs(unstored, "test", **given)
-    with pytest.raises(NotFoundError, match="'exact'"):
-        Runs(unstored, "test", outcome="exact")
+    for name in ("exact", "no_such_package:exact", f"{__name__}:exact", "", ":", "é è"):
+        with pytest.raises(NotFoundError, match="give package"):
+            Runs(unstored, "test", outcome=name)
     with pytest.raises(ValidationError, match="memory"):
         Runs("desk.graph", "test")  # type: ignore[arg-type]

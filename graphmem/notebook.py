@@ -6,10 +6,8 @@ that they can be read on light and on dark pages.
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Mapping, Sequence
-from datetime import datetime
 from html import escape
 from itertools import islice
 from typing import Any, TypeVar
@@ -18,10 +16,10 @@ from pydantic import BaseModel
 
 from graphmem.printable import printable
 from graphmem.text.answers import printed
+from graphmem.text.cells import cell, name_field
 
 TEXT = 300  # most characters of a text to show; the answer itself has the rest
 CELL = 120  # most characters of a text in a row of a table
-TEXTS = 3  # most texts of a list in a row of a table
 ROWS = 50  # most rows of a table to show
 DEPTH = 4  # how deep to show answers within answers
 
@@ -35,20 +33,9 @@ _BOUNDS = (
     ("low", "value", "high"),
 )
 """Fields that are one thing, drawn as an interval."""
-_WORDS = {
-    "course": "over time",
-    "here_worked": "worked here",
-    "mean": "expected rate",
-    "near_worked": "on tasks like it",
-    "propensity": "taken",
-    "q": "value",
-    "type_worked": "on its type",
-}
-"""Fields that do not say well what they hold."""
 _FOR_PROGRAMS = frozenset({"cypher", "freshness", "relevance", "worth"})
 """Fields that a notebook leaves out; the answer and its frame have them."""
-_ID = re.compile("[0-9a-f]{32}")
-_SHORT = 12  # letters of an id in a row of a table; `Memory.show` takes so many
+_ID = re.compile(r"\b([0-9a-f]{12})[0-9a-f]{20}\b")  # `Memory.show` takes the beginning
 _BLUE = "#3d8fd1"
 T = TypeVar("T")
 
@@ -71,7 +58,7 @@ def escape_text(text: str, limit: int = TEXT) -> str:
 
 def answer(shown: BaseModel) -> str:
     """Return an answer as HTML."""
-    return _frame(f"<strong>{_words(type(shown).__name__)}</strong>" + _body(shown, 0))
+    return _frame(f"<strong>{_title(type(shown).__name__)}</strong>" + _body(shown, 0))
 
 
 def rows(shown: Sequence[Any]) -> str:
@@ -87,10 +74,8 @@ def _frame(inner: str) -> str:
     )
 
 
-def _words(name: str) -> str:
-    name = _WORDS.get(name, name)
-    name = name.replace("co_occ", "co-occ").replace("anti_p", "anti-p")
-    return re.sub(r"(?<=[a-z])(?=[A-Z])|_", " ", name).strip().capitalize()
+def _title(name: str) -> str:
+    return escape_text(name_field(name).capitalize())
 
 
 def _body(shown: BaseModel, depth: int) -> str:
@@ -99,7 +84,7 @@ def _body(shown: BaseModel, depth: int) -> str:
     for name, value in _columns(shown).items():
         if value is None or value in ((), {}, ""):
             continue
-        title, opened = _words(name), ""
+        title, opened = name_field(name).capitalize(), ""
         if isinstance(value, tuple) and isinstance(value[0], BaseModel):
             part = _table([_columns(one) for one in value])
             title, opened = f"{title} ({len(value)})", "" if depth else " open"
@@ -122,8 +107,8 @@ class _Html(str):
 
 def _show_interval(low: float | None, middle: float | None, high: float | None) -> _Html | None:
     if low is None or middle is None or high is None:
-        return None if middle is None else _Html(_number(middle))
-    return _Html(f"{_number(middle)} {draw_interval(low, middle, high)} {low:.2f} to {high:.2f}")
+        return None if middle is None else _Html(cell(middle))
+    return _Html(f"{cell(middle)} {draw_interval(low, middle, high)} {low:.2f} to {high:.2f}")
 
 
 def _columns(shown: Any) -> dict[str, Any]:
@@ -153,7 +138,7 @@ def _columns(shown: Any) -> dict[str, Any]:
 def _facts(facts: Mapping[str, Any]) -> str:
     style = f"{_CELL}left;font-weight:normal;opacity:.75"
     lines = "".join(
-        f'<tr><th style="{style}">{escape_text(_words(str(name)))}</th>'
+        f'<tr><th style="{style}">{_title(str(name))}</th>'
         f'<td style="{_CELL}left">{_cell(value)}</td></tr>'
         for name, value in islice(facts.items(), ROWS)
     )
@@ -166,8 +151,7 @@ def _table(shown: Sequence[Mapping[str, Any]]) -> str:
     filled.sort(key=lambda name: name == "id")  # stable: only ids go to the end
     first = shown[0] if shown else {}
     head = "".join(
-        f'<th style="{_CELL}{_side(first.get(name))}">{escape_text(_words(name))}</th>'
-        for name in filled
+        f'<th style="{_CELL}{_side(first.get(name))}">{_title(name)}</th>' for name in filled
     )
     lines = [f"<tr>{head}</tr>"]
     for row in shown[:ROWS]:
@@ -193,39 +177,10 @@ def _side(value: Any) -> str:
 
 def _cell(value: Any, *, brief: bool = False) -> str:
     """Return a value as a cell, as the command line prints it; ``brief`` in a row of many."""
-    if value is None:
-        return ""
     if isinstance(value, _Html):
         return value
-    if isinstance(value, str):
-        text = value[:_SHORT] if brief and _ID.fullmatch(value) else value
-    elif isinstance(value, bool):
-        text = "yes" if value else "no"
-    elif isinstance(value, int | float):
-        text = _number(value)
-    elif isinstance(value, datetime):
-        text = f"{value:%Y-%m-%d %H:%M}"
-    elif isinstance(value, list | tuple) and all(isinstance(one, str) for one in value):
-        if brief and all(map(_ID.fullmatch, value)):
-            return f"{len(value)}" if value else ""
-        shown = value[:TEXTS] if brief else value
-        more = f" and {len(value) - len(shown)} more" if len(value) > len(shown) else ""
-        text = ", ".join(shown)
-        return escape_text(text, CELL if brief else TEXT) + more
-    else:
-        text = str(getattr(value, "strategy", "")) if brief else ""
-        text = text or json.dumps(value, ensure_ascii=False, default=_plain)
-    return escape_text(text, CELL if brief else TEXT)
-
-
-def _plain(value: object) -> object:
-    return dict(value) if isinstance(value, BaseModel) else str(value)
-
-
-def _number(value: float) -> str:
-    if isinstance(value, int):
-        return f"{value:,}" if abs(value) < 10**18 else str(value)
-    return f"{value:.3f}" if abs(value) < 1e6 else f"{value:.3g}"
+    text = cell(getattr(value, "strategy", value) if brief else value, CELL if brief else TEXT)
+    return escape_text(_ID.sub(r"\1", text) if brief else text)
 
 
 def draw_interval(low: float | None, middle: float | None, high: float | None) -> str:

@@ -12,11 +12,12 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from graphmem.cli.main import NO_TASK, Command, Options, at_most, example, moment, several
-from graphmem.cli.printing import cell, print_answer, print_facts, print_json, print_rows, progress
+from graphmem.cli.printing import print_answer, print_facts, print_json, print_rows, progress
 from graphmem.errors import GraphMemError, NotFoundError
 from graphmem.kinds import ITEM_KINDS
 from graphmem.printable import percent
 from graphmem.text.answers import BASELINES
+from graphmem.text.cells import cell
 
 if TYPE_CHECKING:
     from graphmem.memory import Memory

@@ -12,8 +12,9 @@ import click
 
 from graphmem.cli.main import Command, Group, Options, example
 from graphmem.cli.policies import parse_value
-from graphmem.cli.printing import CELL, print_json, print_table, to_plain
+from graphmem.cli.printing import print_json, print_table, to_plain
 from graphmem.errors import NotFoundError, shown
+from graphmem.text.cells import CELL
 
 if TYPE_CHECKING:
     from graphmem.store.installing import Installed

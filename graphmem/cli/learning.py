@@ -19,10 +19,11 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from graphmem.cli.main import Command, Options, example, moment, several
-from graphmem.cli.printing import cell, print_json, print_rows, print_table, progress
+from graphmem.cli.printing import print_json, print_rows, print_table, progress
 from graphmem.errors import GraphMemError, NotFoundError
 from graphmem.files import writing
 from graphmem.printable import counted, listed, percent, printable
+from graphmem.text.cells import cell
 from graphmem.text.words import ends
 
 if TYPE_CHECKING:

@@ -9,8 +9,9 @@ import click
 from graphmem.cli.asking import open_for_search
 from graphmem.cli.main import Group, Options, as_agent, example, moment, several, with_yes
 from graphmem.cli.policies import parse_json
-from graphmem.cli.printing import cell, print_answer, print_facts, span
+from graphmem.cli.printing import print_answer, print_facts, span
 from graphmem.printable import counted
+from graphmem.text.cells import cell
 
 
 @click.group(cls=Group)

@@ -11,8 +11,9 @@ import click
 
 from graphmem.cli.main import NO_TASK, Command, Group, Options, at_most, example, moment, several
 from graphmem.cli.policies import CELLS, parse_state
-from graphmem.cli.printing import TEXT, cell, print_answer, span
+from graphmem.cli.printing import TEXT, print_answer, span
 from graphmem.printable import counted
+from graphmem.text.cells import cell
 
 if TYPE_CHECKING:
     from graphmem.kinds import SkillForm

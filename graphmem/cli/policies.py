@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from graphmem.cli.main import Group, Options, at_most, example, moment
-from graphmem.cli.printing import cell, print_answer, print_facts, print_rows
+from graphmem.cli.printing import print_answer, print_facts, print_rows
 from graphmem.printable import counted
+from graphmem.text.cells import cell
 
 if TYPE_CHECKING:
     from graphmem.models.policies import CycleReport, Event, Policy

@@ -7,21 +7,20 @@ import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from datetime import datetime
 from functools import partial
 from shutil import get_terminal_size
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from graphmem.printable import listed, percent, short, unguarded
+from graphmem.printable import listed, percent, unguarded
+from graphmem.text.cells import CELL, cell, name_field
 
 if TYPE_CHECKING:
     from rich.table import Table
 
     from graphmem.cli.main import Options
 
-CELL = 400  # most characters of a cell; --json has all
 TEXT = 90  # most characters of a text in a list of rows; --json has all
 WIDTH = 120  # columns of a table where there is no terminal, and ``COLUMNS`` does not say how many
 ROWS = 50  # most rows of a list within an answer; --json has all
@@ -29,18 +28,6 @@ WHOLE = 32  # characters of an id or a name, which is not broken over lines
 READABLE = 16  # room that a column of sentences needs
 _ID = re.compile(r"^([0-9a-f]{12})[0-9a-f]{20}$")
 _NUMBER = re.compile(r"[<>+-]?[\d.,]+ ?%?( (of|to) [\d.,]+ ?%?)?")
-_WORDS = {
-    "abandoned": "attempts without an outcome",
-    "below_count": "below the threshold",
-    "co_occurrences": "pairs used together",
-    "compacted": "files written anew",
-    "first_at": "first episode",
-    "last_at": "latest episode",
-    "needed": "least that passes",
-    "outcomes": "results on tasks",
-    "read_by": "an older snapshot is held by",
-}
-"""Fields that do not say well what they hold."""
 
 
 def to_plain(value: Any) -> Any:
@@ -158,7 +145,7 @@ def print_answer(answer: Any) -> None:
     if facts:
         print_facts(facts)
     for name, rows in tables.items():
-        click.echo(_words(name).capitalize())
+        click.echo(name_field(name).capitalize())
         columns = " ".join(type(rows[0]).model_fields)
         columns = columns.replace("trials successes", "worked=successes/trials")
         print_rows(rows[:ROWS], columns.replace("lower upper", "bounds=lower..upper"))
@@ -170,31 +157,13 @@ def print_answer(answer: Any) -> None:
 
 def print_facts(facts: Mapping[str, Any]) -> None:
     """Print names and values, one pair a line, without those that have no value."""
-    shown = {_words(name): value for name, value in facts.items() if value not in (None, "", ())}
+    shown = {
+        name_field(name): value for name, value in facts.items() if value not in (None, "", ())
+    }
     wide = max([15, *(len(name) + 2 for name in shown)])
     for name, value in shown.items():
         counts = isinstance(value, Mapping) and all(type(one) is int for one in value.values())
         click.echo(f"{name:<{wide}}{cell(listed(value) if counts else value)}")
-
-
-def _words(name: str) -> str:
-    return _WORDS.get(name, name.replace("_", " "))
-
-
-def cell(value: Any, limit: int = CELL) -> str:
-    """Return ``value`` as a cell: short, without control characters."""
-    if value is None:
-        return ""
-    if isinstance(value, bool):
-        return "yes" if value else "no"
-    if isinstance(value, float):
-        return f"{value:.3f}"
-    if isinstance(value, datetime):
-        return value.strftime("%Y-%m-%d %H:%M")
-    if isinstance(value, list | tuple) and all(isinstance(item, str) for item in value):
-        value = ", ".join(value)
-    text = value if isinstance(value, str) else json.dumps(to_plain(value), ensure_ascii=False)
-    return short(text, limit)
 
 
 def span(seconds: float | None, without: str = "for good") -> str:

@@ -12,10 +12,11 @@ import click
 
 from graphmem import __version__
 from graphmem.cli.main import Command, Group, Options, as_agent, example, moment, with_yes
-from graphmem.cli.printing import CELL, cell, print_answer, print_json, progress
+from graphmem.cli.printing import print_answer, print_json, progress
 from graphmem.errors import GraphMemError
 from graphmem.kinds import EXPORT_FORMATS, FILE_FORMATS, ExportFormat, FileFormat
 from graphmem.printable import counted, listed
+from graphmem.text.cells import CELL, cell
 
 if TYPE_CHECKING:
     from graphmem.config import Settings

@@ -10,6 +10,7 @@ from datetime import datetime
 from typing import Any
 
 from graphmem.printable import counted, percent, short
+from graphmem.text.cells import cell, name_field
 from graphmem.text.fencing import fenced
 
 _TEXT = 100  # most characters of one text of an episode in explanations
@@ -79,7 +80,7 @@ def _line(one: Any) -> str:
     if "id" in fields:
         fields["id"] = fields.pop("id")  # it comes last
     facts = (
-        f"{name} {_fact(value)}".replace("_", " ", name.count("_")).strip()
+        f"{name_field(name)} {_fact(value)}".strip()
         for name, value in fields.items()
         if value not in (None, "", (), {}, [])
     )
@@ -87,11 +88,9 @@ def _line(one: Any) -> str:
 
 
 def _fact(value: Any) -> str:
-    if isinstance(value, float):
-        return f"{value:.3f}"
     if isinstance(value, Mapping | tuple | list):
         return f"({len(value):,})"
-    return _date(value) if isinstance(value, datetime) else fenced(str(value), _TEXT)
+    return fenced(cell(value), _TEXT)
 
 
 def tree(levels_map: Any) -> str:

@@ -130,7 +130,10 @@ def test_print_is_for_people_and_repr_is_exact() -> None:
     assert str(choice).splitlines()[:3] == [f"ask: {why}", "  ask: ask", "  ask: ask"]
     assert repr(choice).startswith("Choice(text='ask', trials=3, successes=3, ")
     row = {"agent": "ada", "rate": 2 / 3, "last_at": MOMENT}
-    assert str(Listed([row, choice])) == f"agent ada, rate 0.667, last at 2026-05-04\nask: {why}"
+    assert (
+        str(Listed([row, choice]))
+        == f"agent ada, rate 0.667, latest episode 2026-05-04 00:00\nask: {why}"
+    )
     assert str(Listed()) == "[]"
     assert repr(Listed([row])) == repr([row])
 

@@ -54,7 +54,7 @@ def following(*arguments: str) -> Iterator[subprocess.Popen[bytes]]:
 
 def observe(url: str, place: int, agent: str = "default") -> None:
     with Memory.open(url) as memory:
-        memory.policies.observe({"n": place}, "act", True, agent=agent)
+        memory.policies.update({"n": place}, "act", success=True, agent=agent)
 
 
 def test_follow_prints_what_comes_until_ctrl_c(url: str) -> None:
@@ -103,7 +103,7 @@ def test_a_value_that_is_no_json_is_text(url: str) -> None:
     pairs = ("a=true", "b=[1, null]", "c=NaN", "d=x=y", "e=", 'f={"g": 1.5}', "h=12:30")
     features = {"a": True, "b": [1, None], "c": "NaN", "d": "x=y", "e": "", "f": {"g": 1.5}}
     with Memory.open(url) as memory:
-        memory.policies.observe({**features, "h": "12:30"}, "act", True)
+        memory.policies.update({**features, "h": "12:30"}, "act", success=True)
     state = [word for pair in pairs for word in ("--state", pair)]
     shown = good("--url", url, "--json", "list", "policies", *state).json
     assert shown[0]["features"] == {**features, "h": "12:30"}

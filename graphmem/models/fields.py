@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from datetime import UTC, datetime
 from difflib import get_close_matches
 from functools import cache
+from itertools import islice
 from typing import Annotated, Any, Self, get_args
 
 import pydantic
@@ -48,6 +49,7 @@ MAX_TEXTS = 200
 """Most successes, mistakes, or mistake cards in one episode."""
 MAX_STEPS = 20_000
 """Most steps in one episode."""
+MAX_ITEMS = 10_000  # items that are looked at where only a part of as many is allowed
 
 
 def _normal(text: str) -> str:
@@ -81,7 +83,7 @@ def _in_utc(moment: datetime) -> datetime:
 def _items(value: object) -> object:
     if isinstance(value, Iterable) and not isinstance(value, str | bytes | Mapping):
         with contextlib.suppress(Exception):  # an object of the caller may raise anything
-            return tuple(value)
+            return tuple(islice(value, MAX_ITEMS))  # it may never end
     return value
 
 
@@ -280,7 +282,7 @@ _WORDS = {
     "timezone_aware": ("", "give a time zone, as in 2026-07-01T09:00:00Z"),
     "finite_number": ("", "give a finite number"),
     "string_too_long": ("", "shorten it"),
-    "too_long": ("", "split the episode"),
+    "too_long": ("", "give fewer (an episode can be split)"),
     "too_short": ("is empty", "give at least one"),
     "greater_than": ("", "give a probability in (0, 1]"),
     "greater_than_equal": ("", "scale it"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import re
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -13,7 +14,7 @@ import hypothesis.strategies as st
 import pytest
 
 from graphmem import Memory
-from graphmem.errors import NotFoundError, ScopeError
+from graphmem.errors import NotFoundError, ScopeError, ValidationError
 from graphmem.graph.access import Scopes, refusal
 from graphmem.models.people import Scope
 from tests.conftest import Opener
@@ -249,3 +250,8 @@ def test_an_agent_is_told_that_others_know_its_task(memory: Memory) -> None:
     memory.scopes.set("ada", inherit_from=["ben", "carl"])
     assert "other agents" not in memory.context("deploy", agent="ada")
     assert "other agents" not in memory.choose("deploy", agent="ada").why
+
+
+def test_types_without_end_are_refused(memory: Memory) -> None:
+    with pytest.raises(ValidationError, match=r"can_learn: .* at most 1000 items"):
+        memory.scopes.set("ada", can_learn=map(str, itertools.count()))  # type: ignore[arg-type]

@@ -135,13 +135,17 @@ def _read(row: Any, path: str) -> Any:
 
 def print_answer(answer: Any) -> None:
     """Print an answer: its values by name, then each list of answers as a table."""
-    values = {name: getattr(answer, name) for name in type(answer).model_fields}
+    fields = type(answer).model_fields
+    values = {name: getattr(answer, name) for name in fields}
     tables = {
         name: value
         for name, value in values.items()
         if isinstance(value, list | tuple) and value and hasattr(type(value[0]), "model_fields")
     }
     facts = {name: value for name, value in values.items() if value and name not in tables}
+    for name, value in facts.items():
+        if fields[name].annotation == Mapping[str, int]:
+            facts[name] = listed(value)
     if facts:
         print_facts(facts)
     for name, rows in tables.items():
@@ -162,8 +166,7 @@ def print_facts(facts: Mapping[str, Any]) -> None:
     }
     wide = max([15, *(len(name) + 2 for name in shown)])
     for name, value in shown.items():
-        counts = isinstance(value, Mapping) and all(type(one) is int for one in value.values())
-        click.echo(f"{name:<{wide}}{cell(listed(value) if counts else value)}")
+        click.echo(f"{name:<{wide}}{cell(value)}")
 
 
 def span(seconds: float | None, without: str = "for good") -> str:

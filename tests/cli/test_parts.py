@@ -104,6 +104,8 @@ def test_a_value_that_is_no_json_is_text(url: str) -> None:
     features = {"a": True, "b": [1, None], "c": "NaN", "d": "x=y", "e": "", "f": {"g": 1.5}}
     with Memory.open(url) as memory:
         memory.policies.update({**features, "h": "12:30"}, "act", success=True)
+        memory.policies.update({"replicas": 1}, "act", 1.0, terminal=True)
+    assert '{"replicas": 1}' in good("--url", url, "policies", "best", "replicas=1").out
     state = [word for pair in pairs for word in ("--state", pair)]
     shown = good("--url", url, "--json", "list", "policies", *state).json
     assert shown[0]["features"] == {**features, "h": "12:30"}

@@ -107,7 +107,7 @@ class Memory:
         """Cycles in time: see :class:`graphmem.policies.cycles.Cycles`."""
         self._looking = Looking(graph, changes.find, reads, past.at)
         self._recaller = Recaller(graph, estimator, facts, reads)
-        self._explainer = Explainer(graph, self.lessons, estimator)
+        self._explainer = Explainer(graph, self.lessons, estimator, changes.find)
         self._chooser = Chooser(graph, estimator, self._recaller)
         self._maintainer = Maintainer(graph, similarity.vectors, estimator.strengths)
         self._settler = settler = Settler(graph, learner)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from datetime import datetime
 from itertools import chain
 from operator import itemgetter
@@ -15,7 +15,7 @@ from graphmem.graph.graph import Graph
 from graphmem.graph.lookup import task_ids
 from graphmem.ids import from_millis, to_millis
 from graphmem.models.fields import Moment, checked
-from graphmem.models.forecasts import Change
+from graphmem.models.forecasts import CERTAIN, Change
 from graphmem.notebook import Listed
 from graphmem.store.port import Row
 
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from graphmem.advice.formula import Turn
 
 
+IsBelieved = Callable[[Row, "Turn"], bool]  # says whether a change that is certain is told
 _COUNTS = ("trials", "successes", "effective", "latest")
 _GIVEN = 1_000
 """Strategies up to which each is looked up by its id."""
@@ -42,7 +43,8 @@ class Changes:
 
         A strategy that changed on all its tasks is told once, with ``task=None``; else every task
         on which it changed is told. Only the latest change of each counts, among its latest 32
-        dated outcomes. It must be certain to .95, and the rates before and since must be .25 apart.
+        dated outcomes. It must be certain to .95, and the rates before and since must be .25 apart;
+        until another one is, it holds.
         Merged strategies count as one.
 
         Args:
@@ -99,10 +101,14 @@ class Changes:
         rows = [row for row in read if row["id"] in ids]
         if not rows:
             return {}
-        found = self._turned(rows, view)
+
+        def is_believed(row: Row, turn: Turn) -> bool:
+            return turn.trials >= ENOUGH or not _better(row, turn)
+
+        found = self._turned(rows, view, is_believed)
         there = {
             place: turn
-            for place, turn in _turns_there(rows).items()
+            for place, turn in _turns_there(rows, is_believed).items()
             if rows[place]["id"] not in found
         }
         of = {one: place for place in there for one in rows[place]["members"]}
@@ -111,11 +117,7 @@ class Changes:
             if len({one.task for one in latest}) == 1:
                 found[rows[place]["id"]] = rows[place], there[place]
         texts = self._texts(found) if found else {}
-        return {
-            key: change_of(texts[key], None, row, turn)
-            for key, (row, turn) in found.items()
-            if turn.trials >= ENOUGH or not _better(row, turn)
-        }
+        return {key: change_of(texts[key], None, row, turn) for key, (row, turn) in found.items()}
 
     def made_by(self, episodes: Sequence[str]) -> dict[str, tuple[Change, ...]]:
         """Return the changes that became certain with episodes (ids), by episode.
@@ -131,7 +133,7 @@ class Changes:
         def find_turn(task: str | None, row: Row) -> Turn | None:
             if task is not None:
                 return _turns_there([row]).get(0)
-            turns = self._turned([row], EVERYTHING, total).values() if row["latest"] else ()
+            turns = self._turned([row], EVERYTHING, total=total).values() if row["latest"] else ()
             return next((turn for _, turn in turns), None)
 
         for row in self._graph.read("changes.of_episodes", ids=list(episodes)):
@@ -152,13 +154,21 @@ class Changes:
         return found
 
     def _turned(
-        self, rows: Sequence[Row], view: View, total: Row | None = None
+        self,
+        rows: Sequence[Row],
+        view: View,
+        is_believed: IsBelieved | None = None,
+        total: Row | None = None,
     ) -> dict[str, tuple[Row, Turn]]:
         """Return which strategies changed on all tasks, by id, up to the latest of their rows."""
+        total = total or self._read(view, "forecasting.totals")[0]
+        turns = _hold(rows, lambda some: self._find_turns(some, view, total), is_believed)
+        return {rows[place]["id"]: (rows[place], turn) for place, turn in turns.items()}
+
+    def _find_turns(self, rows: Sequence[Row], view: View, total: Row) -> dict[int, Turn]:
         from graphmem.advice.beliefs import changing
         from graphmem.advice.formula import find_turns
 
-        total = total or self._read(view, "forecasting.totals")[0]
         owns = [Estimate(**{name: row[name] for name in _COUNTS}) for row in rows]
 
         def look_up(places: Sequence[int]) -> Mapping[int, Sequence[Lately]]:
@@ -174,9 +184,9 @@ class Changes:
             }
 
         found, runs = changing(owns, (total["n"], total["k"]), look_up)
-        changed = [rows[place] for place in found]
-        turns = find_turns(runs, _counts(changed), rare=1.0)
-        return {changed[at]["id"]: (changed[at], turn) for at, turn in turns.items()}
+        places = list(found)
+        turns = find_turns(runs, _counts(rows[place] for place in places), rare=1.0)
+        return {places[at]: turn for at, turn in turns.items()}
 
     def _texts(self, ids: Iterable[str]) -> dict[str, str]:
         rows = self._graph.read("lookup.subjects", ids=sorted({*ids}))
@@ -239,12 +249,44 @@ def change_of(strategy: str, task: str | None, row: Mapping[str, Any], turn: Tur
     )
 
 
-def _turns_there(rows: Sequence[Row]) -> dict[int, Turn]:
+def _turns_there(rows: Sequence[Row], is_believed: IsBelieved | None = None) -> dict[int, Turn]:
     from graphmem.advice.beliefs import mixed
     from graphmem.advice.formula import HAZARD, find_turns
 
-    counts = _counts(rows)
-    return find_turns(mixed(counts, [row["latest"] for row in rows], HAZARD), counts)
+    def find(some: Sequence[Row]) -> dict[int, Turn]:
+        counts = _counts(some)
+        return find_turns(mixed(counts, [row["latest"] for row in some], HAZARD), counts)
+
+    return _hold(rows, find, is_believed)
+
+
+def _hold(
+    rows: Sequence[Row],
+    find: Callable[[Sequence[Row]], Mapping[int, Turn]],
+    is_believed: IsBelieved | None,
+) -> dict[int, Turn]:
+    """Return the latest changes that are certain and believed, by the place of their rows.
+
+    Where the latest one is not, that before it holds, with all outcomes since.
+    """
+
+    def hold(some: Sequence[Row]) -> tuple[dict[int, Turn], dict[int, Turn]]:
+        turns = find(some)
+        held = {
+            place: turn
+            for place, turn in turns.items()
+            if turn.certainty >= CERTAIN and (not is_believed or is_believed(some[place], turn))
+        }
+        return held, {place: turns[place] for place in turns.keys() - held if turns[place].place}
+
+    held, doubted = hold(rows)
+    before = [_as_of(rows[at], rows[at]["latest"][turn.place]) for at, turn in doubted.items()]
+    earlier = hold(before)[0] if before else {}
+    for place, (at, since) in enumerate(doubted.items()):
+        if turn := earlier.get(place):
+            trials, successes = turn.trials + since.trials, turn.successes + since.successes
+            held[at] = turn._replace(trials=trials, successes=successes)
+    return held
 
 
 def _as_of(row: Row, end: int) -> Row:

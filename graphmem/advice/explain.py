@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
 from itertools import chain
 from typing import Any
@@ -10,13 +10,20 @@ from typing import Any
 from graphmem.advice.changes import change_of
 from graphmem.advice.estimate import Estimator
 from graphmem.errors import ValidationError
-from graphmem.graph.access import View, read_view
-from graphmem.graph.estimate import ESTABLISHED_ABOVE, HEURISTIC_ABOVE, REFUTED_BELOW
+from graphmem.graph.access import ChangeFinder, View, read_view
+from graphmem.graph.estimate import (
+    ESTABLISHED_ABOVE,
+    HEURISTIC_ABOVE,
+    REFUTED_BELOW,
+    Counts,
+    rates_of,
+)
 from graphmem.graph.graph import Graph
 from graphmem.graph.lookup import VERDICT, HasId, checked_kind, find_items, missing_item
 from graphmem.ids import from_millis, rule_id, state_id
 from graphmem.kinds import ItemKind
 from graphmem.lessons import Lessons
+from graphmem.lessons.anti_patterns import failures_since
 from graphmem.lessons.general_rules import general_rules_of
 from graphmem.lessons.priors import SENTINEL, PriorReader
 from graphmem.models.advice import (
@@ -51,10 +58,13 @@ _WORDS = {
 class Explainer:
     """Explains the beliefs of one namespace."""
 
-    def __init__(self, graph: Graph, lessons: Lessons, estimator: Estimator) -> None:
+    def __init__(
+        self, graph: Graph, lessons: Lessons, estimator: Estimator, changed: ChangeFinder
+    ) -> None:
         self._graph = graph
         self._lessons = lessons
         self._estimator = estimator
+        self._changed = changed
         self._priors = PriorReader(graph)
 
     def explain(
@@ -148,10 +158,16 @@ class Explainer:
             for one in self._lessons.anti_patterns(group["types"][0], view.reader):
                 if one.id in group["ids"]:
                     better = one.better_alternative
+        since = None
+        if change := self._changed({item["whole"]}, view).get(item["whole"]):
+            since = change.counts_since
+            if kind == "anti-pattern":
+                since = failures_since({"occurrences": row["successes"]}, change)
         return self._explanation(
             subject,
             row,
             view.reader,
+            since=since,
             strategies=ids,
             by_task=self._shares("explaining.shares_of_uses", *counted, by="task", **asked),
             by_agent=self._shares("explaining.shares_of_uses", *counted, by="agent", **asked),
@@ -313,14 +329,17 @@ class Explainer:
         item: Row,
         row: Row,
         reader: str | None,
+        since: Counts | None = None,
         strategies: Sequence[str] = (),
         turns: Sequence[Turn] = (),
         **shown: Any,
     ) -> Explanation:
-        """Return an explanation from the trials behind a belief; ``strategies`` are its ids."""
-        kind = item["kind"]
-        counts = {"trials": row["trials"], "successes": row["successes"]}
-        weighed = self._graph.read("rates.weigh", rows=[counts])[0]
+        """Return an explanation from the trials behind a belief; ``strategies`` are its ids.
+
+        ``since``: those since its last change, which decide; None: it did not change.
+        """
+        kind, counts = item["kind"], (row["trials"], row["successes"])
+        weighed = rates_of(self._graph, [since or counts])[since or counts]
         dated = {"times": row["times"], "outcomes": row["outcomes"]}
         trends = self._graph.read("explaining.trend", **dated)
         course = self._graph.read("explaining.course", **dated) if row["times"] else []
@@ -338,7 +357,12 @@ class Explainer:
             **{name: item[name] for name in _OF_ITEM},
             task_types=tuple(item["types"] or ()),
             read_as=reader,
-            why=Why(**weighed, sentence=self._sentence(kind, weighed)),
+            why=Why(
+                trials=counts[0],
+                successes=counts[1],
+                sentence=_sentence(kind, counts, since, weighed),
+                **weighed,
+            ),
             first_at=from_millis(row.get("first_at", item["first_at"])),
             last_at=from_millis(row.get("last_at", item["last_at"])),
             dated=row.get("dated"),
@@ -348,27 +372,12 @@ class Explainer:
             supporting=supporting,
             opposing=opposing,
             **shown,
-            what_would_change=(*self._turns(kind, counts), *turns),
+            what_would_change=(*self._turns(kind, since or counts), *turns),
         )
 
-    def _sentence(self, kind: str, said: Mapping[str, Any]) -> str:
-        if not said["trials"]:
-            return "nothing speaks for or against it yet, so it is tentative"
-        reason = {
-            "established": f"the lower bound is over {ESTABLISHED_ABOVE:g}",
-            "refuted": f"the upper bound is under {REFUTED_BELOW:g}",
-            "tentative": f"the lower bound is not over {ESTABLISHED_ABOVE:g}, and the "
-            f"upper one not under {REFUTED_BELOW:g}",
-        }[said["status"]]
-        bounds = f"bounds {said['lower']:.2f} to {said['upper']:.2f}"
-        return (
-            f"{said['successes']:,} of {said['trials']:,} trials {_WORDS[kind][0]}, so the rate "
-            f"is about {said['mean']:.2f} ({bounds}); it is {said['status']}, because {reason}"
-        )
-
-    def _turns(self, kind: str, counts: Mapping[str, int]) -> list[Turn]:
-        turns = []
-        for row in self._graph.read("explaining.turns", **counts):
+    def _turns(self, kind: str, counts: Counts) -> list[Turn]:
+        turns, (trials, successes) = [], counts
+        for row in self._graph.read("explaining.turns", trials=trials, successes=successes):
             word = _WORDS[kind][1 if row["direction"] == "for" else 2]
             bounds = f"bounds {row['lower']:.2f} to {row['upper']:.2f}"
             sentence = f"{counted(row['more'], word)} in a row: {row['becomes']} ({bounds})"
@@ -382,6 +391,26 @@ class Explainer:
 
     def _trials(self, name: str, *options: str, **asked: Any) -> Row:
         return self._graph.read(name, *options, most=LATEST, sample=SAMPLE, **asked)[0]
+
+
+def _sentence(kind: str, counts: Counts, since: Counts | None, said: Row) -> str:
+    trials, successes = since or counts
+    if not trials:
+        return "nothing speaks for or against it yet, so it is tentative"
+    reason = {
+        "established": f"the lower bound is over {ESTABLISHED_ABOVE:g}",
+        "refuted": f"the upper bound is under {REFUTED_BELOW:g}",
+        "tentative": f"the lower bound is not over {ESTABLISHED_ABOVE:g}, and the "
+        f"upper one not under {REFUTED_BELOW:g}",
+    }[said["status"]]
+    bounds = f"bounds {said['lower']:.2f} to {said['upper']:.2f}"
+    told = f"{successes:,} of {trials:,} trials {_WORDS[kind][0]}"
+    if since:
+        told += f" since it changed ({counts[1]:,} of {counts[0]:,} in all)"
+    return (
+        f"{told}, so the rate is about {said['mean']:.2f} ({bounds}); it is {said['status']}, "
+        f"because {reason}"
+    )
 
 
 _OF_ITEM = ("kind", "id", "text", "agent", "error_class", "verdict", "task", "source")

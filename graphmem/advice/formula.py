@@ -401,8 +401,10 @@ def find_turns(
 ) -> dict[int, Turn]:
     """Return the changes in rows of runs (by row), of which there are so many outcomes each.
 
-    Their direction is certain to :data:`CERTAIN`, and the rate since then differs by :data:`GAP`
-    from that of all before, or of the latest outcomes before: so what works again is told, too.
+    That there was one is certain to :data:`CERTAIN`; ``certainty`` is that of its direction, and
+    where that is less, the turn is the last that is possible. Else the rate since then differs by
+    :data:`GAP` from that of all before, or of the latest outcomes before: so what works again is
+    told, too.
 
     Args:
         runs: what :func:`mix` returned.
@@ -423,12 +425,16 @@ def find_turns(
             successes - runs.successes[row] + 0.5
         ) / (gone + 1.0)
         certainty = float(weights[row, 1:][rises[1:] == rises[start]].sum())
-        if certainty < least:
+        doubted = certainty < least
+        if doubted and possible:
             continue
+        if doubted:
+            others = np.where(rises[1:] != rises[start], runs.weights[row, 1:], 0.0)
+            start = max(start, int(others.argmax()) + 1)  # what may have begun last
         n, k = int(runs.trials[row, start]), int(runs.successes[row, start])
         whole, latest = (successes, trials), (runs.successes[row, 1], runs.trials[row, 1])
         befores = [(a - k + 0.5) / (b - n + 1.0) for a, b in (whole, latest) if b > n]
-        if any(abs((k + 0.5) / (n + 1.0) - before) >= GAP for before in befores):
+        if doubted or any(abs((k + 0.5) / (n + 1.0) - before) >= GAP for before in befores):
             found[row] = Turn(start - 1, certainty, n, k)
     return found
 

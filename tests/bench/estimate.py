@@ -18,6 +18,7 @@ import numpy as np
 from graphmem import Memory, Settings
 from graphmem.advice import formula
 from graphmem.graph.estimate import LATEST
+from graphmem.models.forecasts import CERTAIN
 from graphmem.search.embedding import open_embedder
 from tests.bench.loop import Numbers, Once
 from tests.bench.report import Result, benchmark
@@ -121,7 +122,9 @@ def told(outcomes: np.ndarray[tuple[int, int], np.dtype[np.bool_]]) -> Numbers:
     trials = np.full(rows, float(before.shape[1]))
     runs = formula.mix(trials, before.sum(axis=1) * 1.0, latest, lengths, formula.HAZARD)
     counts = [(float(outcomes.shape[1]), float(won)) for won in outcomes.sum(axis=1)]
-    return np.isin(np.arange(rows), list(formula.find_turns(runs, counts))).astype(np.float64)
+    turns = formula.find_turns(runs, counts).items()
+    told = [row for row, turn in turns if turn.certainty >= CERTAIN]
+    return np.isin(np.arange(rows), told).astype(np.float64)
 
 
 def concluded(url: str) -> Iterator[Result]:

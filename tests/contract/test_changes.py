@@ -167,6 +167,18 @@ def test_lists_follow_the_present_run_and_keep_the_whole_history(memory: Memory)
     assert (page.best, page.best_successes, page.strategies) == ("scanner", 9, 3)
 
 
+@pytest.mark.parametrize("task", ["print a page", "print page {}"])
+def test_a_change_holds_until_another_one_is_certain(memory: Memory, task: str) -> None:
+    learn_runs(memory, "printer", "+" * 60 + "-" * 24, task=task)
+    learn_runs(memory, "scanner", "-++" * 30, task=task)
+    for since in range(1, 4):
+        learn_runs(memory, "printer", "+", task=task, first=83 + since)
+        [row] = [row for row in memory.strategies() if row.text == "printer"]
+        assert (some(row.change).counts_since, row.status) == ((24 + since, since), "refuted")
+        assert memory.explain("printer").why.status == "refuted"
+        assert [one.counts_since for one in memory.changes()] == [(24 + since, since)]
+
+
 def test_merged_strategies_change_as_one(memory: Memory) -> None:
     learn(memory, "ask", "+" * 20)
     learn(memory, "inquire", "-" * 12, first=20)

@@ -123,6 +123,27 @@ class TestStrategies:
         assert f"changed on this task: {change.sentence}" in str(told)
         assert memory.choose("deploy", ["breaks"]).change == change
 
+    def test_what_happened_since_a_change_decides_as_in_lists(self, memory: Memory) -> None:
+        learn_runs(memory, "breaks", "+" * 54 + "-" * 23 + "++", error="TypeError: no")
+        learn_runs(memory, "steady", "-++" * 15)
+        [listed] = [row for row in memory.strategies() if row.text == "breaks"]
+        told = memory.explain("breaks")
+        since = some(listed.change)
+        assert (told.why.trials, told.why.successes) == (79, 56)
+        assert (told.why.mean, told.why.lower, told.why.upper, told.why.status) == (
+            listed.mean,
+            listed.lower,
+            listed.upper,
+            "refuted",
+        )
+        assert told.why.sentence.startswith(
+            f"{since.successes_since} of {since.trials_since} trials worked since it changed "
+            "(56 of 79 in all), so the rate is about 0.1"
+        )
+        assert {turn.becomes for turn in told.what_would_change} == {"tentative"}
+        [failing] = memory.lessons.anti_patterns()
+        assert memory.explain(failing).why.status == failing.status == "established"
+
     def test_without_dates_there_is_no_since_and_no_trend(self, memory: Memory) -> None:
         outcomes = [True, True, True, False, False]
         memory.learn_many([{"task": "deploy", "strategy": "ask", "success": o} for o in outcomes])

@@ -419,18 +419,18 @@ def find_turns(
     weights = cautious(runs.weights, rare)
     for row in map(int, np.flatnonzero(weights[:, 0] <= 1.0 - least)):
         trials, successes = counts[row]
-        start = int(runs.weights[row, 1:].argmax()) + 1
         since, gone = runs.trials[row], trials - runs.trials[row]
         rises = (runs.successes[row] + 0.5) / (since + 1.0) > (
             successes - runs.successes[row] + 0.5
         ) / (gone + 1.0)
-        certainty = float(weights[row, 1:][rises[1:] == rises[start]].sum())
+        ways = [np.where(rises[1:] == way, weights[row, 1:], 0.0) for way in (True, False)]
+        ways.sort(key=np.sum)
+        certainty = float(ways[1].sum())
         doubted = certainty < least
         if doubted and possible:
             continue
-        if doubted:
-            others = np.where(rises[1:] != rises[start], runs.weights[row, 1:], 0.0)
-            start = max(start, int(others.argmax()) + 1)  # what may have begun last
+        starts = [int(way.argmax()) + 1 for way in ways]
+        start = max(starts) if doubted else starts[1]  # what may have begun last
         n, k = int(runs.trials[row, start]), int(runs.successes[row, start])
         whole, latest = (successes, trials), (runs.successes[row, 1], runs.trials[row, 1])
         befores = [(a - k + 0.5) / (b - n + 1.0) for a, b in (whole, latest) if b > n]

@@ -404,10 +404,10 @@ p.id AS id, p.subject AS subject, p.kind AS kind, coalesce(x.text, x.action_type
   agent, p.probability AS probability, p.expected AS expected, p.status AS status, p.created_at AS created_at, p.at AS at, p.due_at AS
   due_at, p.resolved_at AS resolved_at, p.actual AS actual, p.error AS error, p.happened AS happened, p.how AS how;
 
-// columns: evidence_columns(e, a, errors)
-// doc: The shown fields of an episode that an agent ran, with the errors of its steps, the last one first.
+// columns: evidence_columns(e, a, wrong)
+// doc: The shown fields of an episode that an agent ran, with the error that is told of it.
 // returns: id string, task string, agent string, success boolean, score float, error string, at integer, source_key string
-e.id AS id, e.task AS task, a.name AS agent, e.success AS success, e.score AS score, coalesce(e.error, errors[0]) AS error,
+e.id AS id, e.task AS task, a.name AS agent, e.success AS success, e.score AS score, wrong AS error,
   coalesce(e.ended_at, e.started_at) AS at, e.source_key AS source_key;
 
 // formula: cosine_of(a, b)

@@ -247,8 +247,9 @@ RETURN name, text, trials, successes, wilson_lower(successes, trials, $z_value) 
   wilson_upper(successes, trials, $z_value) AS upper, groups;
 
 // name: explaining.episodes
-// doc: Episodes for display, latest first; the error is that of the episode, else the last one of its steps. Whether one of some
-// doc: strategies failed though the run succeeded, the last other one, which saved it, and all that it used, the last one first.
+// doc: Episodes for display, latest first; the error is that of the episode, else the last one of its steps, but of the steps of a
+// doc: strategy that failed by itself. Whether one of some strategies failed though the run succeeded, the last other one, which saved
+// doc: it, and all that it used, the last one first.
 // param: strategies list
 // returns: evidence_columns, failed boolean, saved_by string, used list
 MATCH (e:Episode)
@@ -263,8 +264,10 @@ WITH e, a, collect(CASE WHEN u.failed IS NOT NULL AND s.id IN $strategies THEN s
 OPTIONAL MATCH (e)-[:HAS_STEP]->(x:Step)
 WITH e, a, failed, other, used, x.error AS error, x.index AS place, CASE WHEN x.action_type IN failed THEN 1 ELSE 0 END AS own
 ORDER BY own DESC, place DESC
-WITH e, a, failed, other, used, collect(error) AS errors
-RETURN evidence_columns(e, a, errors), size(failed) > 0 AS failed, CASE WHEN size(failed) > 0 THEN other END AS saved_by, used
+WITH e, a, other, used, size(failed) > 0 AS failed, collect(error)[0] AS of_step
+WITH e, a, other, used, failed AND e.success AS failed,
+     CASE WHEN failed THEN coalesce(of_step, e.error) ELSE coalesce(e.error, of_step) END AS wrong
+RETURN evidence_columns(e, a, wrong), failed, CASE WHEN failed THEN other END AS saved_by, used
 ORDER BY coalesce(e.ended_at, e.started_at, e.recorded_at) DESC, id DESC;
 
 // name: explaining.trend

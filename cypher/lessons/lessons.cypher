@@ -95,20 +95,22 @@ ORDER BY lower DESC, confidence DESC, id;
 
 // each: Label kind = Heuristic heuristics, AntiPattern anti_patterns
 // name: lessons.evidence_of_{kind}
-// doc: The sample of episodes of {kind}, latest first, with their tasks and errors (else the last error of their steps; in a success of
-// doc: those of the strategy, if there are any).
+// doc: The sample of episodes of {kind}, latest first, with their tasks and errors (else the last error of their steps; where the
+// doc: strategy failed by itself, that of its own steps).
 // returns: id string, episode string, supports boolean, task string, task_type string, error string, at integer
 MATCH (n:{Label})
 WHERE n.id IN $ids AND toString(n.ns) = $ns
 MATCH (n)-[d:DERIVED_FROM]->(e:Episode)
 MATCH (e)-[:ATTEMPTED]->(t:Task)
+MATCH (e)-[u:USED]->(s:Strategy)
+WHERE s.text = n.text
 OPTIONAL MATCH (e)-[:HAS_STEP]->(x:Step)
 WHERE x.error IS NOT NULL
-WITH n, d, e, t, x, CASE WHEN e.success AND x.action_type = n.text THEN 1 ELSE 0 END AS own
+WITH n, d, e, t, u.failed IS NOT NULL AS failed, x, CASE WHEN u.failed IS NOT NULL AND x.action_type = n.text THEN 1 ELSE 0 END AS own
 ORDER BY own DESC, x.index DESC
-WITH n, d, e, t, collect(x.error)[0] AS of_step
-RETURN n.id AS id, e.id AS episode, d.supports AS supports, t.id AS task, e.type AS task_type, coalesce(e.error, of_step) AS error,
-  d.at AS at
+WITH n, d, e, t, failed, collect(x.error)[0] AS of_step
+RETURN n.id AS id, e.id AS episode, d.supports AS supports, t.id AS task, e.type AS task_type,
+  CASE WHEN failed THEN coalesce(of_step, e.error) ELSE coalesce(e.error, of_step) END AS error, d.at AS at
 ORDER BY at DESC, episode DESC;
 
 // name: lessons.anti_patterns

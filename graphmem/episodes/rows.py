@@ -227,12 +227,13 @@ def failures_of(held: Mapping[str, Any]) -> list[str | None]:
     Whose doing it was: a strategy can fail in a run that another one saves. A step is a strategy's
     own if its type is the text of the strategy, else if its action names it: as a text, or as the
     ``name`` or ``tool`` of an object. A strategy whose own steps all ended in an error did not work
-    there, also when the run succeeded. None: it has the outcome of the run, as all have in a failed
-    run, and those of which the steps tell nothing.
+    there, also when the run succeeded. None: it has the outcome and the error of the run, as the
+    only strategy of a failed run has, and those of which the steps tell nothing.
     """
     texts = [use["text"] for use in held["strategy"] if use["applied"]]
     errors: dict[str, list[str | None]] = {}
-    if held["success"] and any(step.get("error") for step in held.get("steps", ())):
+    told = held["success"] or len(texts) > 1
+    if told and any(step.get("error") for step in held.get("steps", ())):
         for step in held["steps"]:
             errors.setdefault(_owner(step, texts), []).append(step.get("error"))
     return [

@@ -118,7 +118,7 @@ def test_a_strategy_failed_if_all_its_own_steps_did(
     checked(memory)
 
 
-def test_a_failed_run_and_what_was_only_shown_count_as_before(memory: Memory) -> None:
+def test_a_failed_run_fails_for_each_with_its_own_error(memory: Memory) -> None:
     steps = [Step(action_type="a", error="no"), Step(action_type="b")]
     for _ in range(2):
         memory.learn("t", ["a", "b"], success=False, error="lost", steps=steps)
@@ -126,7 +126,15 @@ def test_a_failed_run_and_what_was_only_shown_count_as_before(memory: Memory) ->
 
     assert counts(memory) == {"a": (0, 2), "b": (2, 4)}
     found = {row.strategy: row.error_class for row in memory.lessons.anti_patterns()}
-    assert found == {"a": "lost", "b": "lost"}
+    assert found == {"a": "no", "b": "lost"}
+    assert {row.example for row in memory.lessons.anti_patterns()} == {"no", "lost"}
+    for strategy, error in found.items():
+        lost = [one for one in memory.explain(strategy).opposing if not one.success]
+        assert [(one.error, one.failed, one.saved_by) for one in lost] == [(error, False, None)] * 2
+    memory.learn("t", "a", success=False, error="lost alone", steps=steps[:1])
+    memory.learn("t", "a", success=False, error="lost alone", steps=steps[:1])
+    assert "lost alone" in {row.error_class for row in memory.lessons.anti_patterns()}
+    checked(memory)
 
 
 # What every run uses fails as often as the runs do: nobody is warned against it

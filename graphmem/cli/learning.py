@@ -13,7 +13,7 @@ from contextlib import ExitStack
 from functools import partial
 from itertools import islice
 from pathlib import Path
-from statistics import fmean
+from statistics import fmean, mode
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -339,7 +339,8 @@ def _learn(questions: int) -> dict[str, Any]:
         started = time.perf_counter()
         chosen = agent.with_memory(world, memory)
         seconds = time.perf_counter() - started
-        choice = memory.choose(world.questions[-1].text, list(agent.WAYS), seed=0)
+        often = mode(question.text for question in world.questions)
+        choice = memory.choose(often, list(agent.WAYS), seed=0)
     answers = {"random": agent.at_random(world), "fixed": fixed, "memory": chosen}
     return {
         "ways": len(agent.WAYS),
@@ -383,6 +384,7 @@ def _print_learned(learned: dict[str, Any]) -> None:
     click.echo(
         "The memory began with nothing, and learned only whether each answer was right\n"
         f"({learned['seconds']:.1f} s with all answers). The best single way is: "
-        f'"{learned["best_single_way"]}".\nIt now chooses for "{cell(choice.task, 60)}":\n'
+        f'"{learned["best_single_way"]}".\n'
+        f'It now chooses for "{cell(choice.task, 60)}", which came most often:\n'
         f"  {cell(choice.text)}\n  {cell(choice.why)}\n"
     )

@@ -189,7 +189,8 @@ class Estimate:
             tells = self.change.said + ("" if here == self.change.trials else f", {where}")
             if self.change.certain or self.change.trials == self.trials:
                 return tells
-            return f"{tells}; {self.successes} of {self.trials} in all"
+            own = f"; {self.here_successes} of {here} here" if 0 < here < self.change.trials else ""
+            return f"{tells}{own}; {self.successes} of {self.trials} in all"
         priors = [prior.said for prior in self.priors[:PRIORS]]
         if not self.trials and priors:
             return "; ".join(["no own outcomes yet", *priors])

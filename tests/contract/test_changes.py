@@ -127,6 +127,11 @@ def test_words_follow_a_change_that_is_not_certain(memory: Memory) -> None:
     assert parcel.startswith("likely: ")
     assert "on tasks like this one, nearest 'ship parcel" in parcel
     assert memory.changes() == []
+    learn(memory, "api v1", "-", task="refund order 9991", first=24)
+    told = (
+        "0 of the latest 9, 16 of 16 before, on tasks like this one; 0 of 1 here; 64 of 73 in all"
+    )
+    assert memory.recall("refund order 9991").items[0].said == f"rarely: {told}"
 
 
 def test_a_hard_task_is_no_change(memory: Memory) -> None:

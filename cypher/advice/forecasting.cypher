@@ -168,12 +168,12 @@ ORDER BY id;
 
 // name: forecasting.cells
 // doc: The counts of strategies on tasks, and what they are worth elsewhere: the data for fitting strengths.
-// returns: task string, type string, whole string, trials integer, successes integer, n float, k float
+// returns: task string, type string, whole string, trials integer, successes integer, n float, k float, episodes integer, solved integer
 MATCH (t:Task)
 WHERE t.id IN $ids AND toString(t.ns) = $ns
 MATCH (t)<-[o:OUTCOME]-(s:Strategy)
 RETURN t.id AS task, t.type AS type, whole(s) AS whole, sum(o.trials) AS trials, sum(o.successes) AS successes,
-  sum(effective(o.trials, o.trials)) AS n, sum(effective(o.successes, o.trials)) AS k
+  sum(effective(o.trials, o.trials)) AS n, sum(effective(o.successes, o.trials)) AS k, t.episodes AS episodes, t.successes AS solved
 ORDER BY task, whole;
 
 // name: forecasting.pooling

@@ -449,7 +449,10 @@ def _around(shared: Shared, own: Estimate, part: _Part) -> tuple[Pair, ...]:
     others_typed = shared.typed.trials - own.type_trials
     # Episodes without a strategy count like those of one more.
     n, k = _less((shared.episodes.trials, shared.episodes.successes), used)
-    others_here = plus(_less(shared.here.worth, own.here), *effective(n, k))
+    # The strategies of one run share its outcome, so that each run counts once.
+    once = min(shared.episodes.trials / used[0], 1.0) if used[0] else 1.0
+    tried, won = _less(shared.here.worth, own.here)
+    others_here = plus((tried * once, won * once), *effective(n, k))
     others = (
         _diluted(
             _less(everything.worth, own.everything, typed),

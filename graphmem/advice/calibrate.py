@@ -233,11 +233,11 @@ class History:
 
     def strengths(self) -> PoolingStrengths:
         """Return the strengths fitted to these episodes."""
-        uses = [
-            Uses(key[0], self.types[key[0]], key[1], one.trials, one.successes, *one.worth)
-            for key, one in self.cells.items()
-            if len(key) == 2 and key[0] in self.tasks
-        ]
+        uses = []
+        for key, one in self.cells.items():
+            if len(key) == 2 and (task := self.tasks.get(key[0] or "")):
+                counts = (one.trials, one.successes, *one.worth, task.trials, task.successes)
+                uses.append(Uses(key[0], self.types[key[0]], key[1], *counts))
         return fit_strengths(uses[-MAX_CELLS:], self._at().trials)
 
     def strengths_then(self) -> PoolingStrengths:

@@ -93,6 +93,8 @@ class Uses(NamedTuple):
     successes: int
     n: float  # what the trials count elsewhere
     k: float
+    episodes: int  # those of the task, and how many of them succeeded
+    solved: int
 
 
 class Runs(NamedTuple):
@@ -527,7 +529,7 @@ def _leave_out(cells: Sequence[Uses]) -> Iterator[Floats]:
     """Yield the outcomes of cells, and :class:`Counts` of each without them."""
     task, kind, strategy = (_number(one[place] for one in cells) for place in range(3))
     table = np.array([one[3:] for one in cells], dtype=np.float64).T
-    own = table[2:]
+    own = table[2:4]
 
     def by(number: NDArray[np.int64], values: Floats) -> Floats:
         return np.array([np.bincount(number, row) for row in values])
@@ -545,12 +547,26 @@ def _leave_out(cells: Sequence[Uses]) -> Iterator[Floats]:
     yield uses.sum(axis=1, keepdims=True) - by(pairs[1], uses)[:, strategy] - others
     yield others
     yield nothing
-    yield by(task, own)[:, task] - own
+    there, tried = by(task, own)[:, task] - own, by(task, table[:1])[0, task]
+    yield _without_runs(there, table, tried)
     yield nothing
     yield by(strategy, own)[:, strategy] - own - mine
     yield mine
     yield nothing
     yield np.stack((used[0, pair], on_type[0]))
+
+
+def _without_runs(there: Floats, table: Floats, uses: Floats) -> Floats:
+    """Return what others did on the tasks of cells, in runs that did not use their strategies.
+
+    The strategies of one run share its outcome: with them a cell would be predicted from itself.
+    """
+    trials, successes, _, _, episodes, solved = table
+    left = np.maximum(episodes - trials, 0.0)
+    share = np.minimum(left / np.maximum(uses - trials, 1.0), 1.0)
+    rate = np.clip(solved - successes, 0.0, left) / np.maximum(left, 1.0)
+    n = there[0] * share
+    return np.where(uses > episodes, np.stack((n, n * rate)), there)
 
 
 def _number(names: Iterable[Hashable]) -> NDArray[np.int64]:

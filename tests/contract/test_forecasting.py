@@ -362,6 +362,23 @@ def test_strengths_are_checked_derived_anew_and_forgotten(memory: Memory) -> Non
     assert memory.predict("task 1", "way 1").basis.strengths.trials == 399
 
 
+def test_strategies_of_one_run_are_one_outcome_of_the_task(memory: Memory) -> None:
+    """They share it: five that were used together do not count five times, nor tell each other."""
+    chance, ways = random.Random(2), [f"way {number}" for number in range(5)]
+    for task in ("seldom", "often"):
+        tried(memory, task, "another way", "+-" * 10)
+    memory.learn("boil an egg", ways, success=False)
+    memory.learn("mow the lawn", "way 0", success=False)
+    together, alone = (
+        memory.predict(task, "another way").probability for task in ("boil an egg", "mow the lawn")
+    )
+    assert together == pytest.approx(alone, abs=0.08)
+    for number in range(160):  # whether a run succeeds depends on nothing
+        task, won = f"task {number % 40}", chance.random() < 0.5
+        memory.learn(task, chance.sample(ways, 3), success=won)
+    assert memory.calibrate().strengths.task > 2.0  # so tasks tell less than by default
+
+
 def test_strengths_of_a_short_or_one_sided_history_are_the_defaults(memory: Memory) -> None:
     tried(memory, "refund", "ask", "+" * 150)
     found = memory.predict("refund", "ask")

@@ -22,8 +22,8 @@
 // mode: write
 // doc: One new episode with a time and all that it adds, if everything that it is about is known and stays as it is, and its agent may
 // doc: learn it; else there is no row, and nothing is written. A row for each strategy: {strategy, heuristic, anti_pattern, rank, credit,
-// doc: shown, worth}, in the order of their ids; all were applied. Strategies that were chosen by chance also have {propensity, explore,
-// doc: candidates (JSON)}.
+// doc: shown, worth, failed}, in the order of their ids; all were applied. Strategies that were chosen by chance also have {propensity,
+// doc: explore, candidates (JSON)}.
 // option: failed  it failed, with a class of errors
 // option: worked  it succeeded, which speaks against the anti-patterns of its strategies
 // option: typed  its type of task was given
@@ -119,6 +119,7 @@ SET more_outcomes(h, 1, $success, use.credit, use.worth), h.first_at = earlier_g
 SET h.odds = odds(h.successes, h.trials - h.successes), next_effective(y, h, $success)
 CREATE (h)-[:DERIVED_FROM {supports: $supports, at: $at}]->(e)-[:USED {rank: use.rank, credit: use.credit, shown: use.shown, applied: true
   , propensity: use.propensity, explore: use.explore, candidates: use.candidates                                //? chosen
+  , failed: use.failed                                                                                          //? failed
   }]->(s)
 //? failed
 SET p.occurrences = p.occurrences + 1, p.first_at = earlier_given(p.first_at, $at), p.last_at = later_given(p.last_at, $at)

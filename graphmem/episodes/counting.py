@@ -69,7 +69,9 @@ def is_plain(row: Row) -> bool:
     """Return whether ``learning.add`` can learn an episode."""
     if row["sentences"] or row["cards"] or row["_took"] or row["used_at"] is None:
         return False
-    return bool(row["uses"]) and all(use["applied"] and not use["failed"] for use in row["uses"])
+    by_itself = not row["success"] and row["error_class"] is not None  # one may have failed so
+    uses = row["uses"]
+    return bool(uses) and all(use["applied"] and (by_itself or not use["failed"]) for use in uses)
 
 
 def addition(row: Row, now: int) -> tuple[list[str], Row]:
@@ -94,7 +96,11 @@ def addition(row: Row, now: int) -> tuple[list[str], Row]:
         "heuristics": [use["heuristic"] for use in uses],
         "anti_patterns": [use["anti_pattern"] for use in uses],
         "uses": [
-            {**use, "worth": use["credit"] * score, "stamp": _stamps(row, row["success"])[0]}
+            {
+                **use,
+                "worth": 0.0 if use["failed"] else use["credit"] * score,
+                "stamp": _stamps(row, row["success"])[0],
+            }
             for use in (sorted(uses, key=itemgetter("strategy")) if len(uses) > 1 else uses)
         ],
         "pairs": [{"low": low, "high": high} for low, high in pairs_of(row)],

@@ -120,8 +120,8 @@ def test_a_strategy_failed_if_all_its_own_steps_did(
 
 def test_a_failed_run_fails_for_each_with_its_own_error(memory: Memory) -> None:
     steps = [Step(action_type="a", error="no"), Step(action_type="b")]
-    for _ in range(2):
-        memory.learn("t", ["a", "b"], success=False, error="lost", steps=steps)
+    for _ in range(2):  # the second time all is known
+        memory.learn("t", ["a", "b"], success=False, score=0.3, error="lost", steps=steps)
         memory.learn("t", [StrategyUse("a", applied=False), "b"], success=True, steps=steps)
 
     assert counts(memory) == {"a": (0, 2), "b": (2, 4)}

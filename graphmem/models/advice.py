@@ -209,7 +209,8 @@ class Why(Output):
 
     ``successes`` counts the trials that support the belief: those that worked; for an anti-pattern
     the failures with its class of errors; for a rule the supporting episodes. ``mean`` is the
-    posterior mean of their share, ``lower`` and ``upper`` its Wilson bounds, all in [0, 1].
+    posterior mean of their share, ``lower`` and ``upper`` its Wilson bounds, all in [0, 1]. They
+    and the status are those of the trials since the strategy changed for certain, if it did.
     """
 
     trials: int

@@ -118,6 +118,10 @@ CASE WHEN failed IS NULL THEN score ELSE 0.0 END;
 // doc: The class of the error in which a use of a strategy ended, if it failed: of its own steps, else of the run.
 coalesce(failed, CASE WHEN success THEN null ELSE error_class END);
 
+// formula: told_error(failed, own, whole)
+// doc: The error that is told of a use of a strategy: where it failed by itself, that of its own steps, else that of the run.
+CASE WHEN failed THEN coalesce(own, whole) ELSE coalesce(whole, own) END;
+
 // columns: more_outcomes(x, n, k, c, w)
 // doc: What outcomes add to the counts of a node or an edge: n trials with k successes, their credit c and their scores times credit w.
 // doc: With the three below: all that counts outcomes.

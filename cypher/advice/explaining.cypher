@@ -265,8 +265,7 @@ OPTIONAL MATCH (e)-[:HAS_STEP]->(x:Step)
 WITH e, a, failed, other, used, x.error AS error, x.index AS place, CASE WHEN x.action_type IN failed THEN 1 ELSE 0 END AS own
 ORDER BY own DESC, place DESC
 WITH e, a, other, used, size(failed) > 0 AS failed, collect(error)[0] AS of_step
-WITH e, a, other, used, failed AND e.success AS failed,
-     CASE WHEN failed THEN coalesce(of_step, e.error) ELSE coalesce(e.error, of_step) END AS wrong
+WITH e, a, other, used, failed AND e.success AS failed, told_error(failed, of_step, e.error) AS wrong
 RETURN evidence_columns(e, a, wrong), failed, CASE WHEN failed THEN other END AS saved_by, used
 ORDER BY coalesce(e.ended_at, e.started_at, e.recorded_at) DESC, id DESC;
 

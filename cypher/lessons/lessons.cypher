@@ -110,7 +110,7 @@ WITH n, d, e, t, u.failed IS NOT NULL AS failed, x, CASE WHEN u.failed IS NOT NU
 ORDER BY own DESC, x.index DESC
 WITH n, d, e, t, failed, collect(x.error)[0] AS of_step
 RETURN n.id AS id, e.id AS episode, d.supports AS supports, t.id AS task, e.type AS task_type,
-  CASE WHEN failed THEN coalesce(of_step, e.error) ELSE coalesce(e.error, of_step) END AS error, d.at AS at
+  told_error(failed, of_step, e.error) AS error, d.at AS at
 ORDER BY at DESC, episode DESC;
 
 // name: lessons.anti_patterns

@@ -44,8 +44,7 @@ class Changes:
         A strategy that changed on all its tasks is told once, with ``task=None``; else every task
         on which it changed is told. Only the latest change of each counts, among its latest 32
         dated outcomes. It must be certain to .95, and the rates before and since must be .25 apart;
-        until another one is, it holds.
-        Merged strategies count as one.
+        it holds until another one is certain. Merged strategies count as one.
 
         Args:
             task: only strategies tried on this task (its key, id or wording), and what they did

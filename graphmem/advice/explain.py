@@ -339,7 +339,8 @@ class Explainer:
         ``since``: those since its last change, which decide; None: it did not change.
         """
         kind, counts = item["kind"], (row["trials"], row["successes"])
-        weighed = rates_of(self._graph, [since or counts])[since or counts]
+        deciding = since or counts
+        weighed = rates_of(self._graph, [deciding])[deciding]
         dated = {"times": row["times"], "outcomes": row["outcomes"]}
         trends = self._graph.read("explaining.trend", **dated)
         course = self._graph.read("explaining.course", **dated) if row["times"] else []
@@ -372,7 +373,7 @@ class Explainer:
             supporting=supporting,
             opposing=opposing,
             **shown,
-            what_would_change=(*self._turns(kind, since or counts), *turns),
+            what_would_change=(*self._turns(kind, deciding), *turns),
         )
 
     def _turns(self, kind: str, counts: Counts) -> list[Turn]:

@@ -142,10 +142,11 @@ def print_answer(answer: Any) -> None:
         for name, value in values.items()
         if isinstance(value, list | tuple) and value and hasattr(type(value[0]), "model_fields")
     }
-    facts = {name: value for name, value in values.items() if value and name not in tables}
-    for name, value in facts.items():
-        if fields[name].annotation == Mapping[str, int]:
-            facts[name] = listed(value)
+    facts = {
+        name: listed(value) if fields[name].annotation == Mapping[str, int] else value
+        for name, value in values.items()
+        if value and name not in tables
+    }
     if facts:
         print_facts(facts)
     for name, rows in tables.items():

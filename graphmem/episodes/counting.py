@@ -69,16 +69,20 @@ def is_plain(row: Row) -> bool:
     """Return whether ``learning.add`` can learn an episode."""
     if row["sentences"] or row["cards"] or row["_took"] or row["used_at"] is None:
         return False
-    by_itself = not row["success"] and row["error_class"] is not None  # one may have failed so
-    uses = row["uses"]
-    return bool(uses) and all(use["applied"] and (by_itself or not use["failed"]) for use in uses)
+    uses, blames = row["uses"], _blames(row)
+    return bool(uses) and all(use["applied"] and (blames or not use["failed"]) for use in uses)
+
+
+def _blames(row: Row) -> bool:
+    """Return whether an episode counts for an anti-pattern of each of its strategies."""
+    return not row["success"] and row["error_class"] is not None
 
 
 def addition(row: Row, now: int) -> tuple[list[str], Row]:
     """Return the options of ``learning.add`` for an episode, and its parameters."""
-    uses, score = row["uses"], row["score"]
+    uses = row["uses"]
     wanted = {
-        "failed": not row["success"] and row["error_class"] is not None,
+        "failed": _blames(row),
         "worked": row["success"],
         "typed": row["task_type"] is not None,
         "stepped": row["steps"],
@@ -98,7 +102,7 @@ def addition(row: Row, now: int) -> tuple[list[str], Row]:
         "uses": [
             {
                 **use,
-                "worth": 0.0 if use["failed"] else use["credit"] * score,
+                "worth": _outcome(row, use)["score_sum"],
                 "stamp": _stamps(row, row["success"])[0],
             }
             for use in (sorted(uses, key=itemgetter("strategy")) if len(uses) > 1 else uses)

@@ -85,8 +85,8 @@ class Policies(Values):
 
         The arguments are the fields of :class:`graphmem.Transition`. Without a reward ``success``
         is evidence for :meth:`crystallize`, and the value does not change. Without ``at`` the value
-        decays from the time of recording. The setting ``record_transitions`` can have no Transition
-        stored of steps without ``success``.
+        decays from the time of recording. Without the setting ``record_transitions`` a step without
+        ``success`` changes the value only: no Transition is stored.
 
         Raises:
             ValidationError: a field is wrong, or what came next is missing.
